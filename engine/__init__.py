@@ -1,0 +1,1 @@
+"""A small, honest inference engine: requests in, tokens out."""

@@ -1,0 +1,1 @@
+"""The agent: one tick after another, and the API that shows it."""

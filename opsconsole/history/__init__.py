@@ -1,0 +1,1 @@
+"""What was seen: one SQLite file with history and journal."""

@@ -1,0 +1,1 @@
+"""Inputs to ordered parts: Python, JS/TS, templates, chat templates."""

@@ -1,0 +1,1 @@
+"""Single-node mode: supervisor, engine workers, router."""

@@ -1,0 +1,1 @@
+"""Engines' metric names as versioned tables, and the one normaliser that reads them."""

@@ -1,0 +1,1 @@
+"""What the operator sees: a client of the agent, nothing more."""

@@ -1,0 +1,1 @@
+"""Thin screens: they place widgets and forward messages."""

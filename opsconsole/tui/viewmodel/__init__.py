@@ -1,0 +1,1 @@
+"""Pure functions from snapshot, selection and size to rows of cells."""

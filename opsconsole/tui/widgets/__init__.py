@@ -1,0 +1,1 @@
+"""Widgets that draw cells: the grid, bars and lines."""

@@ -1,0 +1,1 @@
+"""Situation in, decision out: pure, standard library only."""

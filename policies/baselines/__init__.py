@@ -1,0 +1,1 @@
+"""Other autoscalers' laws, exact, to be compared with."""
