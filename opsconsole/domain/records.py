@@ -335,3 +335,44 @@ class TickRecord:
     decisions: tuple[DecisionView, ...] = ()
     plans: tuple[Plan, ...] = ()
     outcomes: tuple[Outcome, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ForecastView:
+    """Quantiles of one demand series at each lead, as last made. `quantiles[i][j]` is lead i, level j."""
+
+    pool: str
+    unit: str  # requests/s | prompt tokens/s | output tokens/s
+    made_at: float
+    leads: tuple[float, ...] = ()  # s
+    levels: tuple[float, ...] = ()
+    quantiles: tuple[tuple[float, ...], ...] = ()
+    model: str = ""
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AlertView:
+    """One alert: what, where, since when, and whether somebody silenced it."""
+
+    rule: str
+    subject: str  # a pool, a replica or a source
+    state: str  # pending | firing | silenced
+    since: float
+    text: str
+    severity: str = "warning"  # info | warning | critical
+    silenced_until: float | None = None
+    silenced_by: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HoldView:
+    """A person's standing order: automatic changes paused, or a minimum pinned, until a time."""
+
+    kind: str  # pause | pin
+    pool: str  # "" is every pool
+    by: str
+    at: float
+    until: float | None = None
+    minimum: int | None = None
+    note: str = ""
