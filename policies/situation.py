@@ -59,7 +59,7 @@ class Demand:
 
 @dataclass(frozen=True, slots=True)
 class SloFacts:
-    """The pool's binding SLO class: bounds in seconds, attainment as an interval, burn in multiples of even spending."""
+    """The pool's binding SLO class: bounds in seconds, attainment as an interval, burn in even spendings."""
 
     target: float | None = None
     attainment_low: float | None = None

@@ -7,51 +7,26 @@ replicas' quantiles. The trap: `covered` is about this tick only; a replica that
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from opsconsole.domain.records import FleetSnapshot, Sample, SourceView
-from opsconsole.domain.replica import Observation, ReplicaRef
+from opsconsole.domain.ledger import Bin, Ledger, record
+from opsconsole.domain.pool import Member, PoolSpec, pool_view
+from opsconsole.domain.records import FleetSnapshot, SourceView
+from opsconsole.domain.replica import FoldOptions, Observation, SloSpec, replica_view
+from opsconsole.domain.track import Track
 
+__all__ = ["FleetState", "FoldOptions", "PoolSpec", "SloSpec", "fold"]
 
-@dataclass(frozen=True, slots=True)
-class SloSpec:
-    """A named SLO class: bounds in seconds, target share, and the span over which its budget is counted."""
-
-    name: str
-    ttft: float | None = None
-    tpot: float | None = None
-    target: float = 0.95
-
-
-@dataclass(frozen=True, slots=True)
-class PoolSpec:
-    """What the configuration says of a pool."""
-
-    name: str
-    model: str | None = None
-    minimum: int | None = None
-    maximum: int | None = None
-    slos: tuple[SloSpec, ...] = ()
-    price_per_hour: float | None = None  # one GPU, one hour
-    gpus_per_replica: int | None = None
+Key = tuple[str, str]  # pool, replica
 
 
 @dataclass(frozen=True, slots=True)
 class FleetState:
-    """What the fold remembers: per replica key (pool, name) the samples of the window, newest last. Opaque to callers."""
+    """What the fold remembers between ticks. Opaque to callers; start with an empty one."""
 
-    samples: Mapping[tuple[str, str], tuple[Sample, ...]] = field(default_factory=dict)
-    refs: Mapping[tuple[str, str], ReplicaRef] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class FoldOptions:
-    """Windows and limits of the fold, seconds."""
-
-    window_s: float = 60.0  # rates, latencies, attainment
-    short_s: float = 300.0  # burn, short window
-    long_s: float = 3600.0  # burn, long window
-    stale_after_s: float = 15.0
+    tracks: Mapping[Key, Track] = field(default_factory=dict)
+    seen: Mapping[Key, tuple[float, Observation]] = field(default_factory=dict)  # last tick it was listed in
+    ledgers: Mapping[str, Ledger] = field(default_factory=dict)  # by pool
 
 
 def fold(
@@ -71,7 +46,93 @@ def fold(
     options: FoldOptions | None = None,
 ) -> tuple[FleetSnapshot, FleetState]:
     """One tick. Pure: the same inputs give the same snapshot, whatever the order of observations."""
-    snapshot = FleetSnapshot(
-        tick, at, fleet, mode, sources=tuple(sources), can_act=can_act, interval=interval, notes=tuple(notes)
+    knobs = _widened(options or FoldOptions(), interval)
+    sources_ok = all(s.ok for s in sources)
+    listed = _listed(at, observations, state, sources_ok, knobs)
+    specs = {spec.name: spec for spec in pools}
+    for pool, _ in listed:
+        specs.setdefault(pool, PoolSpec(pool))
+    tracks, members, ledgers = _members(at, listed, specs, state, knobs)
+    views = tuple(
+        pool_view(spec, members[name], at, knobs, ledgers[name], (want or {}).get(name), sources_ok)
+        for name, spec in sorted(specs.items())
     )
-    return snapshot, state
+    snapshot = FleetSnapshot(
+        tick=tick,
+        at=at,
+        fleet=fleet,
+        mode=mode,
+        replicas=tuple(m.view for name in sorted(members) for m in members[name]),
+        pools=views,
+        sources=tuple(sources),
+        can_act=can_act,
+        interval=interval,
+        notes=tuple(notes),
+    )
+    return snapshot, FleetState(tracks, listed, ledgers)
+
+
+def _members(
+    at: float,
+    listed: Mapping[Key, tuple[float, Observation]],
+    specs: Mapping[str, PoolSpec],
+    state: FleetState,
+    knobs: FoldOptions,
+) -> tuple[dict[Key, Track], dict[str, list[Member]], dict[str, Ledger]]:
+    tracks: dict[Key, Track] = {}
+    members: dict[str, list[Member]] = {name: [] for name in specs}
+    bins: dict[str, Bin] = {name: Bin() for name in specs}
+    for key in sorted(listed):
+        seen_at, observation = listed[key]
+        before = state.tracks.get(key, Track())
+        track = before
+        if observation.sample is not None and seen_at == at:
+            track = before.extend(observation.sample, knobs.window_s)
+        tracks[key] = track
+        if track is not before and len(track.marks) > 1:
+            bins[key[0]] = record(bins[key[0]], track, since=track.marks[-2].at)
+        view = replica_view(observation, track, at, knobs, specs[key[0]].slos)
+        answered = seen_at == at and observation.sample is not None
+        members[key[0]].append(Member(view, track, answered))
+    ledgers = {name: state.ledgers.get(name, Ledger()).add(at, bins[name], knobs.long_s) for name in specs}
+    return tracks, members, ledgers
+
+
+def _listed(
+    at: float, observations: Sequence[Observation], state: FleetState, sources_ok: bool, knobs: FoldOptions
+) -> dict[Key, tuple[float, Observation]]:
+    """Who is in the fleet. A replica no longer listed is gone, unless a source failed and could not list it."""
+    listed: dict[Key, tuple[float, Observation]] = {}
+    for observation in observations:
+        key = (observation.replica.pool, observation.replica.name)
+        listed[key] = (at, _better(listed[key][1], observation) if key in listed else observation)
+    if not sources_ok:
+        for key, (seen_at, observation) in state.seen.items():
+            if key not in listed and at - seen_at <= knobs.forget_after_s:
+                listed[key] = (seen_at, replace(observation, sample=None))
+    return listed
+
+
+def _better(one: Observation, other: Observation) -> Observation:
+    """Of two accounts of one replica the one with the newest page; equal ones are told apart by their content."""
+
+    def rank(o: Observation) -> tuple[bool, float, str]:
+        return (o.sample is not None, o.sample.at if o.sample is not None else 0.0, repr(o))
+
+    best, rest = (one, other) if rank(one) >= rank(other) else (other, one)
+    return replace(
+        best,
+        ready=best.ready if best.ready is not None else rest.ready,
+        draining=best.draining if best.draining is not None else rest.draining,
+        phase=best.phase or rest.phase,
+        expected_ready_at=best.expected_ready_at if best.expected_ready_at is not None else rest.expected_ready_at,
+    )
+
+
+def _widened(options: FoldOptions, interval: float) -> FoldOptions:
+    """A window holds at least two pages and a stale page is at least one missed one, however slow the ticks are."""
+    return replace(
+        options,
+        window_s=max(options.window_s, 2.5 * interval),
+        stale_after_s=max(options.stale_after_s, 2.5 * interval),
+    )

@@ -1,0 +1,79 @@
+"""Counters to increases: resets, restarts, gaps and first samples, so that a rate is right or unknown.
+
+It must not know which counter it folds. The traps: a reset is a drop in value *or* a changed process start, and what
+was counted since the reset is added, not thrown away; the first sample of a series is a baseline, never an increase;
+two start times that alternate are two processes behind one address, which no arithmetic can repair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+SAME_START_S = 1.0  # exporters round the process start
+
+
+@dataclass(frozen=True, slots=True)
+class Counter:
+    """One counter made monotone: `total` is the increase since it was first seen, across restarts."""
+
+    total: float = 0.0
+    raw: float | None = None  # last known reading
+    resets: int = 0
+
+
+def restarted(before: float | None, after: float | None) -> bool:
+    """Whether two process starts name two processes; unknown is not a restart."""
+    return before is not None and after is not None and abs(after - before) > SAME_START_S
+
+
+def alternates(starts: Iterable[float | None]) -> bool:
+    """Whether an earlier process came back: several workers answer behind one address."""
+    seen: list[float] = []
+    for start in starts:
+        if start is None or (seen and not restarted(seen[-1], start)):
+            continue
+        if any(not restarted(old, start) for old in seen):
+            return True
+        seen.append(start)
+    return False
+
+
+def advance(counter: Counter | None, value: float | None, *, restart: bool = False) -> Counter | None:
+    """Fold one reading in. An unknown reading changes nothing; the first known one is the baseline.
+
+    A worker that restarts between two readings has counted `value` since: 100 -> 130 (restart) -> adds 130, not 30.
+    """
+    if value is None:
+        return counter
+    if counter is None or counter.raw is None:
+        return Counter(0.0 if counter is None else counter.total, value, 0 if counter is None else counter.resets)
+    if restart or value < counter.raw:
+        return Counter(counter.total + value, value, counter.resets + 1)
+    return Counter(counter.total + value - counter.raw, value, counter.resets)
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A counter's monotone total at one instant; None where the reading was unknown."""
+
+    at: float
+    total: float | None
+
+
+def increase(points: Iterable[Point], since: float) -> tuple[float, float] | None:
+    """(amount, seconds) between the oldest and newest known points not older than `since`; None with fewer than two."""
+    known = [p for p in points if p.total is not None and p.at >= since]
+    if len(known) < 2:
+        return None
+    first, last = known[0], known[-1]
+    seconds = last.at - first.at
+    if seconds <= 0 or first.total is None or last.total is None:
+        return None
+    return last.total - first.total, seconds
+
+
+def rate(points: Iterable[Point], since: float) -> float | None:
+    """Increase per second over the window, or None where it cannot be known."""
+    found = increase(points, since)
+    return None if found is None else found[0] / found[1]

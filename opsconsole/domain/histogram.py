@@ -1,0 +1,126 @@
+"""Cumulative histograms: differences, merges, quantiles, and the share of requests under a bound as an interval.
+
+It must not know what is measured. The traps: bucket layouts differ by engine version, so buckets are matched by their
+bound and never by position; a quantile that falls beyond the last finite bound is only known to be at least that.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from opsconsole.domain.records import Buckets, Interval, LatencyView
+import itertools
+
+P99_NEEDS = 100  # observations below which a p99 is one request's story
+
+
+@dataclass(frozen=True, slots=True)
+class Quantile:
+    """A quantile in the histogram's unit; `lower_bound` when it lies beyond the last finite bucket."""
+
+    value: float
+    lower_bound: bool
+
+
+def is_sound(buckets: Buckets) -> bool:
+    """Whether the bounds ascend to +Inf and the counts never fall."""
+    bounds, counts = buckets.bounds, buckets.counts
+    return (
+        bool(bounds)
+        and len(bounds) == len(counts)
+        and math.isinf(bounds[-1])
+        and all(a < b for a, b in itertools.pairwise(bounds))
+        and all(0 <= a <= b for a, b in itertools.pairwise(counts))
+        and counts[0] >= 0
+    )
+
+
+def discard_reason(buckets: Buckets, finished: float | None = None) -> str | None:
+    """Why a histogram cannot be believed, or None. `finished` is the number of requests it should have counted."""
+    if not is_sound(buckets):
+        return "its buckets are not cumulative"
+    if buckets.count > 0 and buckets.sum is not None and buckets.sum / buckets.count < 1e-7:
+        return f"it counts {buckets.count:g} observations that sum to nothing"
+    if finished is not None and finished >= 10 and not 0.5 <= buckets.count / finished <= 2.0:
+        return f"it counts {buckets.count:g} observations for {finished:g} finished requests"
+    return None
+
+
+def difference(old: Buckets, new: Buckets) -> Buckets | None:
+    """What was observed between two readings of one process; all of `new` after a reset; None if layouts differ."""
+    if old.bounds != new.bounds:
+        return None
+    if any(b < a for a, b in zip(old.counts, new.counts, strict=True)):
+        return new
+    total = None if old.sum is None or new.sum is None else max(0.0, new.sum - old.sum)
+    return Buckets(new.bounds, tuple(b - a for a, b in zip(old.counts, new.counts, strict=True)), total)
+
+
+def add(one: Buckets, other: Buckets) -> Buckets:
+    """Both together, on the bounds they share. Cumulative counts at a shared bound add exactly."""
+    total = None if one.sum is None or other.sum is None else one.sum + other.sum
+    if one.bounds == other.bounds:
+        return Buckets(one.bounds, tuple(a + b for a, b in zip(one.counts, other.counts, strict=True)), total)
+    mine = dict(zip(one.bounds, one.counts, strict=True))
+    theirs = dict(zip(other.bounds, other.counts, strict=True))
+    shared = tuple(bound for bound in one.bounds if bound in theirs)
+    return Buckets(shared, tuple(mine[b] + theirs[b] for b in shared), total)
+
+
+def merge(many: Iterable[Buckets | None]) -> Buckets | None:
+    """One histogram of many replicas; unknown ones are left out, None if nothing is left."""
+    merged: Buckets | None = None
+    for buckets in many:
+        if buckets is not None:
+            merged = buckets if merged is None else add(merged, buckets)
+    return merged
+
+
+def quantile(buckets: Buckets, q: float) -> Quantile | None:
+    """Linear inside the bucket, as Prometheus does it; None when nothing was observed."""
+    total = buckets.count
+    if total <= 0 or not 0 <= q <= 1:
+        return None
+    rank = q * total
+    below, start = 0.0, 0.0
+    for bound, count in zip(buckets.bounds, buckets.counts, strict=True):
+        if count >= rank and count > below:
+            if math.isinf(bound):
+                break
+            return Quantile(start + (bound - start) * max(0.0, rank - below) / (count - below), False)
+        below, start = count, bound if math.isfinite(bound) else start
+    return Quantile(start, True)
+
+
+def share_under(buckets: Buckets, bound: float) -> Interval | None:
+    """The share of observations <= bound: exact at a bucket's edge, else between its two neighbours."""
+    total = buckets.count
+    if total <= 0:
+        return None
+    low, high = 0.0, 1.0
+    for edge, count in zip(buckets.bounds, buckets.counts, strict=True):
+        if edge <= bound:
+            low = count / total
+        if edge >= bound:
+            high = count / total
+            break
+    return Interval(low, high)
+
+
+def latency(buckets: Buckets | None) -> LatencyView:
+    """The quantiles a screen shows; p99 only from enough observations."""
+    if buckets is None or buckets.count <= 0:
+        return LatencyView()
+    shown: Sequence[Quantile | None] = [quantile(buckets, q) for q in (0.5, 0.95, 0.99)]
+    p50, p95, p99 = shown
+    if buckets.count < P99_NEEDS:
+        p99 = None
+    return LatencyView(
+        p50=None if p50 is None else p50.value,
+        p95=None if p95 is None else p95.value,
+        p99=None if p99 is None else p99.value,
+        count=buckets.count,
+        lower_bound=any(q is not None and q.lower_bound for q in (p50, p95, p99)),
+    )

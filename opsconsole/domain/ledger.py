@@ -1,0 +1,89 @@
+"""Requests of a pool by SLO outcome over the last hour, in bins of a minute: what burn rates and budgets are read from.
+
+It must not know replicas; they come and go while the budget of their pool stays. The trap: from marginal histograms the
+joint share may only be bounded over a span long against a request, so bins keep the histograms and not the shares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from opsconsole.domain import slo
+from opsconsole.domain.histogram import merge
+from opsconsole.domain.records import Buckets
+from opsconsole.domain.track import Track
+
+BIN_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Bin:
+    """What one span saw: joint outcomes where told, the two marginals, and requests that never got an answer."""
+
+    start: float = 0.0
+    outcomes: Mapping[str, float] = field(default_factory=dict)
+    told: bool = False  # joint counters were read
+    ttft: Buckets | None = None
+    tpot: Buckets | None = None
+    failed: float = 0.0
+    rejected: float = 0.0
+
+    def __add__(self, other: Bin) -> Bin:
+        names = self.outcomes.keys() | other.outcomes.keys()
+        return Bin(
+            start=self.start,
+            outcomes={n: self.outcomes.get(n, 0.0) + other.outcomes.get(n, 0.0) for n in sorted(names)},
+            told=self.told or other.told,
+            ttft=merge((self.ttft, other.ttft)),
+            tpot=merge((self.tpot, other.tpot)),
+            failed=self.failed + other.failed,
+            rejected=self.rejected + other.rejected,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """The bins of one pool, oldest first."""
+
+    bins: tuple[Bin, ...] = ()
+
+    def add(self, at: float, bin_: Bin, keep_s: float) -> Ledger:
+        start = at - at % BIN_S
+        stamped = Bin(start, bin_.outcomes, bin_.told, bin_.ttft, bin_.tpot, bin_.failed, bin_.rejected)
+        kept = tuple(b for b in self.bins if b.start > at - keep_s - BIN_S)
+        if kept and kept[-1].start == start:
+            return Ledger((*kept[:-1], kept[-1] + stamped))
+        return Ledger((*kept, stamped))
+
+    def over(self, at: float, seconds: float) -> Bin:
+        """All bins that began in the last `seconds`, as one."""
+        found = Bin()
+        for bin_ in self.bins:
+            if bin_.start > at - seconds - BIN_S:
+                found = found + bin_
+        return found
+
+
+def record(bin_: Bin, track: Track, since: float) -> Bin:
+    """Add what one replica saw since an instant."""
+    outcomes = track.outcomes(since)
+    return bin_ + Bin(
+        outcomes=outcomes or {},
+        told=outcomes is not None,
+        ttft=track.window("ttft", since),
+        tpot=track.window("tpot", since),
+        failed=(track.amount("requests_failed", since) or (0.0, 0.0))[0],
+        rejected=(track.amount("requests_rejected", since) or (0.0, 0.0))[0],
+    )
+
+
+def tally(bin_: Bin, name: str, ttft: float | None, tpot: float | None, *, only_class: bool) -> slo.Tally | None:
+    """How many requests of a class were offered and met. Exact where the joint counters are told.
+
+    Refused requests carry no class; they are charged where there is only one to charge.
+    """
+    refused = bin_.rejected if only_class else 0.0
+    if bin_.told:
+        return slo.exact(bin_.outcomes.get(f"{name}/met", 0.0), bin_.outcomes.get(f"{name}/missed", 0.0), refused)
+    return slo.from_marginals(bin_.ttft, bin_.tpot, ttft, tpot, bin_.failed + bin_.rejected)

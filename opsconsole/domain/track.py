@@ -1,0 +1,187 @@
+"""What is remembered of one replica between ticks: its counters and histograms made monotone, over one window.
+
+It must not judge or show anything. Restarts are folded in on arrival, so that a rate is one subtraction and not a walk.
+The trap: a histogram whose layout changes (an upgrade, a flag) starts a new era; points of the old era are not
+comparable and are never mixed in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from opsconsole.domain.counters import Counter, Point, advance, alternates, increase, restarted
+from opsconsole.domain.histogram import add, difference, discard_reason
+from opsconsole.domain.records import Buckets, Sample
+
+COUNTERS = (
+    "preemptions",
+    "prompt_tokens",
+    "prompt_tokens_computed",
+    "output_tokens",
+    "requests_started",
+    "requests_finished",
+    "requests_failed",
+    "requests_rejected",
+    "prefix_hits",
+    "prefix_queries",
+)
+OUTCOME = "slo:"
+HISTOGRAMS = ("ttft", "tpot", "itl", "e2e", "queue_time")
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """One page, reduced: monotone totals by name, gauges that demand needs, and histograms as read."""
+
+    at: float
+    totals: Mapping[str, float]
+    queue: float | None  # waiting
+    inside: float | None  # waiting + running
+    histograms: Mapping[str, tuple[int, Buckets]]  # (era, monotone buckets)
+    tells_outcomes: bool = False  # the joint counters were on the page, even if none had counted yet
+
+
+@dataclass(frozen=True, slots=True)
+class Track:
+    """One replica's history over the window, oldest first."""
+
+    marks: tuple[Mark, ...] = ()
+    sample: Sample | None = None  # newest good page
+    counters: Mapping[str, Counter] = field(default_factory=dict)
+    bases: Mapping[str, tuple[int, Buckets | None]] = field(default_factory=dict)  # era, what earlier processes counted
+    starts: tuple[float, ...] = ()  # process starts seen, newest last
+    still_since: float | None = None
+    still_pages: int = 0
+
+    def extend(self, sample: Sample, keep_s: float) -> Track:
+        """Fold one page in. A page no newer than the last one is the same page seen twice and changes nothing."""
+        last = self.sample
+        if last is not None and sample.at <= last.at:
+            return self
+        again = last is not None and restarted(last.process_start, sample.process_start)
+        counters = dict(self.counters)
+        told = last is not None and last.slo_outcomes is not None
+        for name, value in _counter_values(sample).items():
+            # An outcome that first appears while others were already told has counted from zero: its rise is real.
+            known = counters.get(name) or (Counter(0.0, 0.0) if told and name.startswith(OUTCOME) else None)
+            folded = advance(known, value, restart=again)
+            if folded is not None:
+                counters[name] = folded
+        totals = {name: counters[name].total for name in _known(sample, counters)}
+        bases, histograms = self._histograms(sample, again)
+        mark = Mark(sample.at, totals, sample.waiting, _inside(sample), histograms, sample.slo_outcomes is not None)
+        marks = (*(m for m in self.marks if m.at >= sample.at - keep_s), mark)
+        since, pages = self._stillness(sample, totals)
+        return Track(marks, sample, counters, bases, self._starts(sample), since, pages)
+
+    @property
+    def conflict(self) -> str | None:
+        """Why this replica's counters cannot be believed."""
+        if alternates(self.starts):
+            return "two processes answer behind one address (process start alternates): counters are unusable"
+        return None
+
+    def amount(self, name: str, since: float) -> tuple[float, float] | None:
+        """(increase, seconds) of one counter since an instant."""
+        return increase((Point(m.at, m.totals.get(name)) for m in self.marks), since)
+
+    def rate(self, name: str, since: float) -> float | None:
+        found = self.amount(name, since)
+        return None if found is None else found[0] / found[1]
+
+    def window(self, name: str, since: float) -> Buckets | None:
+        """What a histogram observed since an instant; None with fewer than two comparable pages, or when unsound."""
+        seen = [m.histograms[name] for m in self.marks if m.at >= since and name in m.histograms]
+        if len(seen) < 2:
+            return None
+        era, newest = seen[-1]
+        oldest = next(b for e, b in seen if e == era)
+        delta = difference(oldest, newest) if oldest is not newest else None
+        return None if delta is None or discard_reason(delta) else delta
+
+    def outcomes(self, since: float) -> dict[str, float] | None:
+        """Requests by "class/met" and "class/missed" since an instant; None where the joint counters are not told."""
+        told = [m for m in self.marks if m.at >= since and m.tells_outcomes]
+        if len(told) < 2:
+            return None
+        first, last = told[0].totals, told[-1].totals
+        names = (name for name in last if name.startswith(OUTCOME))
+        return {name.removeprefix(OUTCOME): last[name] - first.get(name, 0.0) for name in names}
+
+    def growth(self, since: float) -> float | None:
+        """Requests a second by which the queue grew."""
+        known = [(m.at, m.queue) for m in self.marks if m.at >= since and m.queue is not None]
+        if len(known) < 2:
+            return None
+        (t0, q0), (t1, q1) = known[0], known[-1]
+        return (q1 - q0) / (t1 - t0)
+
+    def arrivals(self, since: float) -> float | None:
+        """Requests arriving a second: started + change of waiting + rejected, never completions alone."""
+        started = self.rate("requests_started", since)
+        if started is not None:
+            change = self.growth(since)
+        else:
+            started = self.rate("requests_finished", since)
+            known = [(m.at, m.inside) for m in self.marks if m.at >= since and m.inside is not None]
+            change = (known[-1][1] - known[0][1]) / (known[-1][0] - known[0][0]) if len(known) > 1 else None
+        if started is None:
+            return None
+        return max(0.0, started + (change or 0.0) + (self.rate("requests_rejected", since) or 0.0))
+
+    def _histograms(
+        self, sample: Sample, again: bool
+    ) -> tuple[dict[str, tuple[int, Buckets | None]], dict[str, tuple[int, Buckets]]]:
+        bases, seen = dict(self.bases), {}
+        previous = self.sample
+        for name in HISTOGRAMS:
+            now: Buckets | None = getattr(sample, name)
+            if now is None or discard_reason(now):
+                continue
+            era, base = bases.get(name, (0, None))
+            old: Buckets | None = None if previous is None else getattr(previous, name)
+            if old is not None and old.bounds != now.bounds:
+                era, base = era + 1, None
+            elif old is not None and (again or difference(old, now) is now):
+                base = old if base is None else add(base, old)
+            bases[name] = (era, base)
+            seen[name] = (era, now if base is None else add(base, now))
+        return bases, seen
+
+    def _starts(self, sample: Sample) -> tuple[float, ...]:
+        start = sample.process_start
+        if start is None or (self.starts and not restarted(self.starts[-1], start)):
+            return self.starts
+        return (*self.starts, start)[-8:]
+
+    def _stillness(self, sample: Sample, totals: Mapping[str, float]) -> tuple[float | None, int]:
+        """Since when load gauges are above zero while no counter moves."""
+        if not self.marks or not totals or not ((sample.waiting or 0) > 0 or (sample.running or 0) > 0):
+            return None, 0
+        before = self.marks[-1].totals
+        if any(before.get(name) != value for name, value in totals.items()):
+            return None, 0
+        return (self.marks[-1].at if self.still_since is None else self.still_since), self.still_pages + 1
+
+
+def outcome(name: str) -> str:
+    """The counter's name of one joint SLO outcome, such as "chat/met"."""
+    return OUTCOME + name
+
+
+def _counter_values(sample: Sample) -> dict[str, float | None]:
+    values: dict[str, float | None] = {name: getattr(sample, name) for name in COUNTERS}
+    for name, value in (sample.slo_outcomes or {}).items():
+        values[outcome(name)] = value
+    return values
+
+
+def _known(sample: Sample, counters: Mapping[str, Counter]) -> tuple[str, ...]:
+    names = [name for name in COUNTERS if getattr(sample, name) is not None]
+    names += [outcome(name) for name in (sample.slo_outcomes or {})]
+    return tuple(name for name in names if name in counters)
+
+
+def _inside(sample: Sample) -> float | None:
+    return None if sample.waiting is None or sample.running is None else sample.waiting + sample.running
