@@ -1,6 +1,6 @@
 """Where the tokens of one step stand: positions, slots and block tables, made once and read by every layer.
 
-Must not know: weights, sampling. Trap: a chunk of a prompt and a decode step are the same thing here, `length` new tokens
+Must not know: weights, sampling. Trap: a chunk of a prompt and a decode step are the same thing here, some new tokens
 that follow `start` stored ones; there are no phases.
 """
 

@@ -1,8 +1,8 @@
 """The tensors that hold every block of keys and values, and copying between blocks.
 
-Must not know: requests, reference counts (the block manager's) or attention. Trap: the layout serves the inner loops, not
-the eye. A block keeps its keys with the tokens innermost, so one load gives the same dimension of 16 tokens; 16-bit types
-interleave pairs, as the CPU's pair-wise multiply instructions read them (`pair` = 2). On CUDA and in float32 `pair` is 1.
+Must not know: requests, reference counts (the block manager's) or attention. Trap: the layout serves the inner loops,
+not the eye. A block keeps its keys with the tokens innermost, so one load gives the same dimension of 16 tokens; bf16
+on a CPU interleaves pairs, as its pair-wise multiply instructions read them (`pair` = 2). Elsewhere `pair` is 1.
 """
 
 from __future__ import annotations

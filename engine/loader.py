@@ -1,12 +1,11 @@
 """From a path to a model ready to run: which precision, which packing, which operators.
 
-Must not know: requests. Trap: tensors are read, packed and dropped one matrix at a time; gathering them first would need the
-float32 model in memory beside the packed one.
+Must not know: requests. Trap: tensors are read, packed and dropped one matrix at a time; gathering them first would
+need the float32 model in memory beside the packed one.
 """
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -19,6 +18,7 @@ from engine.model.config import ModelConfig
 from engine.model.decoder import CausalModel, DecoderLayer, Embedding
 from engine.model.linear import Linear, MakeLinear, PlainLinear
 from engine.model.rope import inverse_frequencies
+from engine.model.sidecars import chat_template, end_of_text_ids, gguf_chat_template, gguf_end_of_text_ids
 
 DtypeName = Literal["auto", "fp32", "bf16", "fp16"]
 Quantize = Literal["auto", "int8", "none"]
@@ -75,7 +75,7 @@ def _precision(dtype: DtypeName, device: torch.device) -> torch.dtype:
 
 def has_bf16_instructions() -> bool:
     """On AVX2 alone torch emulates bf16, eight times slower than float32."""
-    return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported()) if torch.backends.mkldnn.is_available() else False
+    return torch.backends.mkldnn.enabled and bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
 
 def _plain(dtype: torch.dtype, device: torch.device) -> MakeLinear:
@@ -138,31 +138,7 @@ def _layer(checkpoint: Checkpoint, index: int, make: MakeLinear, device: torch.d
 
 
 def _chat_facts(path: Path, checkpoint: Checkpoint) -> tuple[str | None, tuple[int, ...]]:
-    """Chat template and end-of-text ids; generation_config.json lists more of these than config.json."""
     if isinstance(checkpoint, GgufCheckpoint):
         facts = gguf_metadata(checkpoint.path)
-        ids = (facts.get(f"tokenizer.ggml.{kind}_token_id") for kind in ("eos", "eot", "eom"))
-        return facts.get("tokenizer.chat_template"), tuple(dict.fromkeys(int(i) for i in ids if i is not None))
-    return chat_template(path), _eos_ids(path)
-
-
-def _eos_ids(folder: Path) -> tuple[int, ...]:
-    found: list[int] = []
-    for name in ("generation_config.json", "config.json"):
-        if (folder / name).exists():
-            eos = json.loads((folder / name).read_text()).get("eos_token_id")
-            found += eos if isinstance(eos, list) else [eos] if eos is not None else []
-    return tuple(dict.fromkeys(found))
-
-
-def chat_template(folder: Path) -> str | None:
-    """From `chat_template.jinja`, or the field of tokenizer_config.json (one, or several by name)."""
-    if (folder / "chat_template.jinja").exists():
-        return (folder / "chat_template.jinja").read_text()
-    if not (folder / "tokenizer_config.json").exists():
-        return None
-    template = json.loads((folder / "tokenizer_config.json").read_text()).get("chat_template")
-    if isinstance(template, list):
-        named = {entry["name"]: entry["template"] for entry in template}
-        template = named.get("default")
-    return template if isinstance(template, str) else None
+        return gguf_chat_template(facts), gguf_end_of_text_ids(facts)
+    return chat_template(path), end_of_text_ids(path)

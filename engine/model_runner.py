@@ -1,7 +1,7 @@
 """Runs a `BatchPlan`: copies blocks, lays the batch out, calls the model. The one place where plan and torch meet.
 
-Must not know: why the plan is as it is, or what is done with the logits. Trap: a plan's blocks are trusted; two requests
-given the same writable block would overwrite each other without an error.
+Must not know: why the plan is as it is, or what is done with the logits. Trap: a plan's blocks are trusted; two
+requests given the same writable block would overwrite each other without an error.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ class Operators(Protocol):
     def rotate_and_store(
         self,
         qkv: torch.Tensor,
-        rotations: torch.Tensor,
+        turns: torch.Tensor,
         batch: AttentionBatch,
         kv: KvStore,
         layer: int,
@@ -78,7 +78,7 @@ class TorchOperators:
     def rotate_and_store(
         self,
         qkv: torch.Tensor,
-        rotations: torch.Tensor,
+        turns: torch.Tensor,
         batch: AttentionBatch,
         kv: KvStore,
         layer: int,
@@ -86,12 +86,12 @@ class TorchOperators:
     ) -> torch.Tensor:
         rows, size = qkv.shape[0], shape.head_dim
         heads = qkv.float().view(rows, shape.heads + 2 * shape.kv_heads, size)
-        q, k, v = heads.split([shape.heads, shape.kv_heads, shape.kv_heads], dim=1)
+        q, k, v = torch.split(heads, [shape.heads, shape.kv_heads, shape.kv_heads], dim=1)
         if shape.q_norm is not None and shape.k_norm is not None:
             q = functional.rms_norm(q, (size,), shape.q_norm, shape.eps)
             k = functional.rms_norm(k, (size,), shape.k_norm, shape.eps)
-        kv.write(layer, batch.slots, _turned(k, rotations), v)
-        return _turned(q, rotations).to(qkv.dtype).reshape(rows, shape.heads * size)
+        kv.write(layer, batch.slots, _turned(k, turns), v)
+        return _turned(q, turns).to(qkv.dtype).reshape(rows, shape.heads * size)
 
     def attend(self, q: torch.Tensor, batch: AttentionBatch, kv: KvStore, layer: int, shape: HeadShape) -> torch.Tensor:
         out = torch.empty_like(q)
@@ -124,9 +124,9 @@ def visible(rows: int, start: int, window: int | None, device: torch.device) -> 
     return seen if window is None else seen & (key > query - window)
 
 
-def _turned(heads: torch.Tensor, rotations: torch.Tensor) -> torch.Tensor:
+def _turned(heads: torch.Tensor, turns: torch.Tensor) -> torch.Tensor:
     """[rows, heads, size] turned by each row's angles; dimension i pairs with i + size / 2."""
     half = heads.shape[-1] // 2
-    cosine, sine = rotations[:, None, :half], rotations[:, None, half:]
+    cosine, sine = turns[:, None, :half], turns[:, None, half:]
     left, right = heads[..., :half], heads[..., half:]
     return torch.cat([left * cosine - right * sine, right * cosine + left * sine], dim=-1)

@@ -1,8 +1,8 @@
 """Weights on disk, by one set of names: a Hugging Face folder of safetensors, or a GGUF file.
 
-Must not know: how weights are used or packed. Names are those of Hugging Face without the `model.` prefix, so that a layer
-asks for `layers.3.self_attn.q_proj.weight` whatever the file is. Trap: GGUF's `llama` architecture permutes the rows of q
-and k for another rotary convention; they are put back here, as nothing downstream can tell.
+Must not know: how weights are used or packed. Names are those of Hugging Face without the `model.` prefix, so that a
+layer asks for `layers.3.self_attn.q_proj.weight` whatever the file is. Trap: GGUF's `llama` architecture permutes the
+rows of q and k for another rotary convention; they are put back here, as nothing downstream can tell.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ def gguf_name(name: str) -> str:
 
 
 def _to_halves(tensor: torch.Tensor, heads: int) -> torch.Tensor:
-    """Rows of every head from (0, h, 1, h+1, ...), the order of the interleaved convention, to (0, 1, ..., h, h+1, ...)."""
+    """Rows of every head from the interleaved order (0, h, 1, h + 1, ...) to (0, 1, ..., h, h + 1, ...)."""
     size = tensor.shape[0] // heads
     return tensor.reshape(heads, size // 2, 2, *tensor.shape[1:]).transpose(1, 2).reshape(tensor.shape)
 

@@ -1,7 +1,7 @@
 """The shape of a Llama-family decoder, read from a Hugging Face `config.json` or from GGUF metadata.
 
-Must not know: torch, files. Trap: publishers spell RoPE scaling and sliding windows in several ways over the years, and a
-field ignored silently gives fluent nonsense; what is not understood here is refused by name.
+Must not know: torch, files. Trap: publishers spell RoPE scaling and sliding windows in several ways over the years, and
+a field ignored silently gives fluent nonsense; what is not understood here is refused by name.
 """
 
 from __future__ import annotations

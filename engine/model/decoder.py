@@ -1,7 +1,7 @@
 """The Llama family's decoder: one class, because its members differ by a bias, a norm or a window.
 
 Reads top to bottom as the published model does. Must not know: files, scheduling, sampling. Trap: rows of different
-requests stand side by side in one matrix; only `attend` knows which rows belong together, everything else is row by row.
+requests stand side by side in one matrix; only `attend` knows which rows belong together, all else is row by row.
 """
 
 from __future__ import annotations
