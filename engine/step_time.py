@@ -1,0 +1,206 @@
+"""How long a step takes, as a model: fitted online by the engine, and standing in for the model runner in simulations.
+
+Time is linear in five things: a fixed cost, sequences that decode, the context they read, prefill tokens, and the
+context those attend to. It must not know torch, clocks or queues; durations come as arguments, and the stand-in
+runner spends time through a callable. The trap: a fit on decode-only steps says nothing about prefill, so every
+coefficient keeps its prior until the evidence moves it, and none becomes negative.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from hashlib import blake2b
+from pathlib import Path
+
+from engine.plan import BatchPlan
+from engine.request import Request, TokenLogprob
+
+
+@dataclass(frozen=True, slots=True)
+class StepShape:
+    """What a step has to do, in the units that cost time."""
+
+    decodes: int = 0  # sequences that compute one token
+    context: int = 0  # tokens whose keys those sequences read, summed
+    prefill: int = 0  # prompt tokens computed
+    attention: int = 0  # (query, key) pairs of the prefill
+
+    def with_prefill(self, tokens: int, start: int) -> StepShape:
+        """The same step with `tokens` more prompt tokens, the first of them at position `start`."""
+        pairs = tokens * start + tokens * (tokens + 1) // 2
+        return StepShape(self.decodes, self.context, self.prefill + tokens, self.attention + pairs)
+
+
+def shape_of(plan: BatchPlan) -> StepShape:
+    """The shape of a planned step. One token that samples is a decode, whatever it continues."""
+    shape = StepShape()
+    decodes = context = 0
+    for item in plan.items:
+        if len(item.tokens) == 1 and item.sample:
+            decodes += 1
+            context += item.start + 1
+        else:
+            shape = shape.with_prefill(len(item.tokens), item.start)
+    return StepShape(decodes, context, shape.prefill, shape.attention)
+
+
+@dataclass(frozen=True, slots=True)
+class StepTimeModel:
+    """Seconds of a step. The defaults are a 135M model on two slow cores."""
+
+    fixed_s: float = 0.018
+    per_decode_s: float = 0.0012
+    per_context_token_s: float = 1.5e-6
+    per_prefill_token_s: float = 5.0e-4
+    per_attention_pair_s: float = 2.0e-7
+
+    def predict(self, shape: StepShape) -> float:
+        return (
+            self.fixed_s
+            + self.per_decode_s * shape.decodes
+            + self.per_context_token_s * shape.context
+            + self.per_prefill_token_s * shape.prefill
+            + self.per_attention_pair_s * shape.attention
+        )
+
+    def prefill_that_fits(self, limit_s: float, shape: StepShape, start: int) -> int:
+        """The most prompt tokens from position `start` on that keep `shape` within `limit_s`; 0 where none do."""
+        left = limit_s - self.predict(shape)
+        if left <= 0.0:
+            return 0
+        linear = self.per_prefill_token_s + self.per_attention_pair_s * (start + 0.5)
+        square = self.per_attention_pair_s / 2.0
+        # Solve square*c^2 + linear*c = left in the form that stays exact where square is tiny.
+        return int(2.0 * left / (linear + (linear * linear + 4.0 * square * left) ** 0.5))
+
+    @classmethod
+    def load(cls, path: str | Path) -> StepTimeModel:
+        """Read coefficients from a JSON file; `default` gives the built-in ones."""
+        if str(path) == "default":
+            return cls()
+        values = json.loads(Path(path).read_text(encoding="utf-8"))
+        unknown = set(values) - set(asdict(cls()))
+        if unknown or not all(isinstance(value, int | float) and value >= 0 for value in values.values()):
+            raise ValueError(f"{path} is no step-time model; it may hold {', '.join(asdict(cls()))}, none negative.")
+        return cls(**values)
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), indent=2)
+
+
+_SCALE = (1.0, 16.0, 4096.0, 256.0, 65536.0)  # brings the five features near 1, which keeps the fit well conditioned
+
+
+class StepTimeFit:
+    """Recursive least squares over finished steps, weighted by relative error, with slow forgetting."""
+
+    def __init__(self, prior: StepTimeModel | None = None, forgetting: float = 0.995) -> None:
+        prior = prior or StepTimeModel()
+        self._weights = [value * scale for value, scale in zip(asdict(prior).values(), _SCALE, strict=True)]
+        # The prior is trusted to a factor of two or so: one coefficient's variance is its own square.
+        self._covariance = [
+            [4.0 * weight * weight if row == column else 0.0 for column in range(5)]
+            for row, weight in enumerate(self._weights)
+        ]
+        self._forgetting = forgetting
+        self.steps = 0
+        self.model = prior
+
+    def observe(self, shape: StepShape, seconds: float) -> None:
+        """Learn from one step. A step ten times slower than predicted is a hiccup and teaches nothing by itself."""
+        predicted = self.model.predict(shape)
+        self.steps += 1
+        if self.steps > 16 and seconds > 10.0 * predicted:
+            return
+        raw = (1, shape.decodes, shape.context, shape.prefill, shape.attention)
+        features = [value / scale for value, scale in zip(raw, _SCALE, strict=True)]
+        noise = (0.1 * predicted) ** 2  # ten per cent of scatter is ordinary
+        direction = [sum(a * b for a, b in zip(row, features, strict=True)) for row in self._covariance]
+        gain = noise + sum(a * b for a, b in zip(features, direction, strict=True))
+        error = seconds - sum(a * b for a, b in zip(self._weights, features, strict=True))
+        for row in range(5):
+            self._weights[row] = max(0.0, self._weights[row] + direction[row] / gain * error)
+            for column in range(5):
+                self._covariance[row][column] -= direction[row] * direction[column] / gain
+        self._forget(features)
+        self.model = StepTimeModel(*(weight / scale for weight, scale in zip(self._weights, _SCALE, strict=True)))
+
+    def _forget(self, features: Sequence[float]) -> None:
+        """Widen only what this step spoke about, or idle coefficients would drift without evidence."""
+        for index, feature in enumerate(features):
+            if feature > 0.0:
+                ceiling = 16.0 * self._weights[index] ** 2 + 1e-12
+                self._covariance[index][index] = min(ceiling, self._covariance[index][index] / self._forgetting)
+
+
+class StandInRunner:
+    """Runs plans without a model. It stores a fingerprint of the context per KV slot and reads it through the tables.
+
+    Its tokens depend on the whole context, so a wrong table, a missing copy or a stale cached block shows as wrong
+    tokens. `elapse` is told how long the step took: a simulation moves its clock, a process sleeps.
+    """
+
+    kv_bytes_per_block = 0
+
+    def __init__(
+        self,
+        kv_blocks: int,
+        block_size: int,
+        vocab_size: int,
+        model: StepTimeModel | None = None,
+        elapse: Callable[[float], None] = lambda seconds: None,
+    ) -> None:
+        self._slots = [0] * (kv_blocks * block_size)
+        self._block_size = block_size
+        self._vocab = vocab_size
+        self._model = model or StepTimeModel()
+        self._elapse = elapse
+
+    def run(self, plan: BatchPlan) -> list[int]:
+        """The next token of every item that samples, in order."""
+        size = self._block_size
+        for copy in plan.copies:
+            self._slots[copy.dst * size : (copy.dst + 1) * size] = self._slots[copy.src * size : (copy.src + 1) * size]
+        rows: list[int] = []
+        for item in plan.items:
+            state = self._slots[self._slot(item.blocks, item.start - 1)] if item.start else 0
+            for offset, token in enumerate(item.tokens):
+                state = _mix(state, token)
+                self._slots[self._slot(item.blocks, item.start + offset)] = state
+            if item.sample:
+                rows.append(self.next_token(state))
+        self._elapse(self._model.predict(shape_of(plan)))
+        return rows
+
+    def next_token(self, state: int) -> int:
+        return state % self._vocab
+
+    def _slot(self, blocks: Sequence[int], position: int) -> int:
+        return blocks[position // self._block_size] * self._block_size + position % self._block_size
+
+
+def _mix(state: int, token: int) -> int:
+    return int.from_bytes(blake2b(b"%d,%d" % (state, token), digest_size=6).digest(), "big")
+
+
+def fingerprint(tokens: Sequence[int]) -> int:
+    """What the stand-in stores after these tokens; an oracle for tests."""
+    state = 0
+    for token in tokens:
+        state = _mix(state, token)
+    return state
+
+
+class StandInSampler:
+    """Takes the stand-in's tokens as they are. Forked sequences move apart by their own seeds."""
+
+    def __init__(self, vocab_size: int) -> None:
+        self._vocab = vocab_size
+
+    def sample(self, rows: Sequence[int], requests: Sequence[Request]) -> list[tuple[int, TokenLogprob | None]]:
+        return [(self._pick(row, request), None) for row, request in zip(rows, requests, strict=True)]
+
+    def _pick(self, row: int, request: Request) -> int:
+        return row if request.params.is_greedy else (row + request.rng.randrange(self._vocab)) % self._vocab
