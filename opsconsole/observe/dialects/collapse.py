@@ -1,0 +1,140 @@
+"""Many series to one value: labels are collapsed in a fixed order, and what is not whole is unknown.
+
+Order: totals told beside their parts, then copies of one fact (`pid`, tensor ranks), then ranks. It must not know
+engines; the dialect's table names the labels. The trap: adding copies. Eight API servers each repeat the gauge, and
+every tensor-parallel rank may export the same requests.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from opsconsole.domain.records import Buckets
+from opsconsole.observe.dialects.table import Dialect, Kind
+from opsconsole.observe.exposition import Series
+
+Row = tuple[Series, float]
+SENTINEL = 1e15  # above any count of ours; DCGM's blanks and broken exporters live there
+
+
+class Scalar(NamedTuple):
+    """A collapsed value; `value` None with the reason. `mean` only for occupancies."""
+
+    value: float | None
+    why: str = ""
+    mean: float | None = None
+
+
+def undivided(rows: Sequence[Row], labels: tuple[str, ...]) -> Sequence[Row]:
+    """Where a label's empty value is the sum of the others, that one alone."""
+    for label in labels:
+        totals = [row for row in rows if row[0].labels.get(label) == ""]
+        if totals:
+            rows = totals
+    return rows
+
+
+def without_copies(rows: Sequence[Row], labels: tuple[str, ...]) -> Sequence[Row]:
+    """One row for each fact, the greatest of its copies."""
+    if not any(label in row[0].labels for row in rows for label in labels):
+        return rows
+    best: dict[frozenset[tuple[str, str]], Row] = {}
+    for row in rows:
+        key = frozenset(item for item in row[0].labels.items() if item[0] not in labels)
+        kept = best.get(key)
+        if kept is None or not row[1] <= kept[1]:  # NaN wins: an unknown copy is not silently dropped
+            best[key] = row
+    return list(best.values())
+
+
+def scalar(rows: Sequence[Row], kind: Kind, dialect: Dialect, scale: float = 1.0) -> Scalar:
+    """One number for a gauge or counter over every series of its family."""
+    if not rows:
+        return Scalar(None, "no samples")
+    if len(rows) > 1:
+        rows = without_copies(undivided(rows, dialect.total_labels), dialect.copy_labels)
+    values = [value * scale for _, value in rows]
+    for value in values:
+        if value != value:
+            return Scalar(None, "not a number")
+        if value < 0 or value == math.inf:
+            return Scalar(None, f"{value:g} stands for unknown")
+    if kind is Kind.OCCUPANCY or kind is Kind.RATIO:
+        if max(values) > 1.001:
+            return Scalar(None, f"{max(values):g} is not a share between 0 and 1")
+        mean = sum(values) / len(values)
+        return Scalar(max(values), "", mean) if kind is Kind.OCCUPANCY else Scalar(mean)
+    if kind is Kind.LEVEL:
+        return Scalar(max(values))
+    total = sum(values)
+    if kind is Kind.GAUGE and total >= SENTINEL:
+        return Scalar(None, f"{total:g} stands for unknown")
+    return Scalar(total)
+
+
+def breakdown(rows: Sequence[Row], labels: tuple[str, ...], dialect: Dialect) -> dict[str, float] | None:
+    """Totals for each value of a label; `labels` are alternatives, `a+b` joins two by a slash."""
+    rows = without_copies(undivided(rows, dialect.total_labels), dialect.copy_labels)
+    totals: dict[str, float] = {}
+    for series, value in rows:
+        key = _key(series, labels)
+        if key is None or value != value or value < 0:
+            return None
+        totals[key] = totals.get(key, 0.0) + value
+    return totals or None
+
+
+def _key(series: Series, labels: tuple[str, ...]) -> str | None:
+    for label in labels:
+        parts = [series.labels.get(part) for part in label.split("+")]
+        if None not in parts:
+            return "/".join(part for part in parts if part is not None)
+    return None
+
+
+_BOUNDS: dict[tuple[float, ...], tuple[float, ...]] = {}  # layouts repeat over replicas and scrapes: keep one of each
+
+
+def buckets(
+    rows: Sequence[Row], sums: Sequence[Row], counts: Sequence[Row], dialect: Dialect
+) -> tuple[Buckets | None, str]:
+    """One cumulative histogram: aligned by the value of `le`, added over ranks; None with the reason."""
+    rows = without_copies(undivided(rows, dialect.total_labels), dialect.copy_labels)
+    by_bound: dict[float, float] = {}
+    groups: dict[float, int] = {}
+    for series, value in rows:
+        bound = series.le
+        if bound is None or bound != bound or value != value or value < 0:
+            return None, "a bucket without a readable bound or count"
+        by_bound[bound] = by_bound.get(bound, 0.0) + value
+        groups[bound] = groups.get(bound, 0) + 1
+    count = _total(without_copies(undivided(counts, dialect.total_labels), dialect.copy_labels))
+    if math.inf not in by_bound:
+        if count is None:
+            return None, "neither a +Inf bucket nor a count"
+        by_bound[math.inf] = count
+        groups[math.inf] = max(groups.values(), default=1)
+    most = groups[math.inf]
+    bounds = tuple(sorted(by_bound)) if len(rows) == len(groups) else _shared(groups, most)
+    found = tuple([by_bound[bound] for bound in bounds])
+    if any(a > b for a, b in itertools.pairwise(found)):
+        return None, "cumulative counts fall"
+    if count is not None and abs(count - found[-1]) > max(2.0, 0.01 * count):  # a scrape may fall between the two
+        return None, "its count is not its +Inf bucket"
+    bounds = _BOUNDS.setdefault(bounds, bounds) if len(_BOUNDS) < 1000 else bounds
+    total = _total(without_copies(undivided(sums, dialect.total_labels), dialect.copy_labels))
+    return Buckets(bounds, found, total), ""
+
+
+def _shared(groups: dict[float, int], most: int) -> tuple[float, ...]:
+    """The bounds every group has; layouts differ between versions and are never merged by index."""
+    return tuple(sorted(bound for bound, n in groups.items() if n == most))
+
+
+def _total(rows: Iterable[Row]) -> float | None:
+    values = [value for _, value in rows]
+    total = sum(values)
+    return total if values and total == total and total >= 0 and total != math.inf else None
