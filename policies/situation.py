@@ -177,6 +177,7 @@ class Thresholds:
     kv: float = 0.85
     preempt: float = 0.1  # preemptions a second
     calm: float = 0.7  # a shrink must leave the rest below this share of every threshold
+    packed: float = 0.85  # ... and below this share of known capacity
     queue_hold_s: float = 0.0  # how long the queue must stay above before it counts
     quantile: float = 0.9  # of demand, for the forecast floor; chosen by backtested cost
     burn: float = 2.0  # both windows above this multiple of even spending
@@ -207,4 +208,5 @@ class Situation:
     schedule: tuple[ScheduleWindow, ...] = ()
     interval_s: float = 15.0  # between decisions
     role: str | None = None  # prefill, decode, or None
+    kind: str | None = None  # node or accelerator type, under which lead and capacity are learned
     future: tuple[tuple[float, float], ...] = ()  # (time, demand in capacity units): for clairvoyant baselines only

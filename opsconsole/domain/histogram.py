@@ -6,12 +6,12 @@ bound and never by position; a quantile that falls beyond the last finite bound 
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from opsconsole.domain.records import Buckets, Interval, LatencyView
-import itertools
 
 P99_NEEDS = 100  # observations below which a p99 is one request's story
 

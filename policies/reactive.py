@@ -1,0 +1,117 @@
+"""The reactive law: queue, KV, preemption and known demand, against the supply that is already on its way.
+
+It must not know of bounds or windows; others apply them. Every rule states an absolute count of replicas, so replicas
+that are starting answer for what they were started for and nothing is bought twice. The trap: a queue says that there
+is too little, not how much too little; without a known capacity it may at most double what serves.
+"""
+
+from __future__ import annotations
+
+import math
+
+from policies.decision import Input, RuleResult, Verdict
+from policies.memory import Memory
+from policies.picture import Picture
+from policies.wording import number, percent, replicas, seconds
+
+Told = tuple[RuleResult, Memory]
+
+
+def verdict_of(wants: int, have: int) -> Verdict:
+    if wants > have:
+        return Verdict.RAISES
+    return Verdict.AGREES if wants == have else Verdict.LOWERS
+
+
+def queue(picture: Picture, memory: Memory) -> Told:
+    """Too many requests wait: ceil(waiting / threshold), at least one more, at most twice what serves."""
+    limits, live = picture.situation.thresholds, len(picture.live)
+    waiting = picture.waiting
+    inputs = (
+        Input("waiting", waiting, "requests"),
+        Input("threshold", limits.queue, "requests a replica"),
+        Input("serving", live, "replicas"),
+    )
+    if waiting is None:
+        return RuleResult("queue", inputs, None, Verdict.UNKNOWN, "queue is unknown on every replica"), memory
+    bound = limits.queue * live
+    since, memory = memory.holding("queue", waiting > bound, picture.situation.now)
+    if since is None:
+        return RuleResult("queue", inputs, None, Verdict.OFF, f"queue {number(waiting)} <= {number(bound)}"), memory
+    held = picture.situation.now - since
+    words = f"queue {number(waiting)} > {number(bound)} for {seconds(held)}"
+    if held < limits.queue_hold_s:
+        text = f"{words}, counts from {seconds(limits.queue_hold_s)}"
+        return RuleResult("queue", inputs, None, Verdict.OFF, text), memory
+    wants = max(live + 1, min(math.ceil(waiting / limits.queue), max(1, 2 * live), _backlog_cap(picture, waiting)))
+    return RuleResult("queue", inputs, wants, _against(picture, wants), _text(picture, words, wants)), memory
+
+
+def kv(picture: Picture, memory: Memory) -> Told:
+    """KV occupancy summed over replicas, divided by the share each may hold."""
+    limit, live = picture.situation.thresholds.kv, len(picture.live)
+    inputs = (Input("kv", picture.kv, "replicas' worth"), Input("threshold", limit, "share"))
+    if picture.kv is None or not live:
+        return RuleResult("kv", inputs, None, Verdict.UNKNOWN, "KV occupancy is unknown on every replica"), memory
+    known = sum(1 for r in picture.live if r.kv_usage is not None)
+    mean = picture.kv / known
+    if mean <= limit:
+        return RuleResult("kv", inputs, None, Verdict.OFF, f"KV {percent(mean)} <= {percent(limit)}"), memory
+    wants = max(live + 1, math.ceil(mean * live / limit - 1e-9))
+    words = f"KV {percent(mean)} > {percent(limit)} on {replicas(known)}"
+    return RuleResult("kv", inputs, wants, _against(picture, wants), _text(picture, words, wants)), memory
+
+
+def preemption(picture: Picture, memory: Memory) -> Told:
+    """Requests thrown out of KV: work is done twice, so one more than what serves."""
+    limit, live = picture.situation.thresholds.preempt, len(picture.live)
+    inputs = (Input("preemptions", picture.preempting, "1/s"), Input("threshold", limit, "1/s a replica"))
+    if picture.preempting is None:
+        return RuleResult("preemption", inputs, None, Verdict.UNKNOWN, "preemptions are unknown"), memory
+    bound = limit * max(1, live)
+    if picture.preempting <= bound:
+        text = f"preemptions {number(picture.preempting)}/s <= {number(bound)}/s"
+        return RuleResult("preemption", inputs, None, Verdict.OFF, text), memory
+    wants = live + 1
+    words = f"preemptions {number(picture.preempting)}/s > {number(bound)}/s"
+    return RuleResult("preemption", inputs, wants, _against(picture, wants), _text(picture, words, wants)), memory
+
+
+def demand(picture: Picture, memory: Memory) -> Told:
+    """What arrives now, in replicas' worth of learned capacity. Only where capacity is known."""
+    capacity = picture.capacity
+    needs = picture.needs()
+    rate = picture.situation.demand.request_rate
+    per = None if capacity is None else capacity.request_rate
+    inputs = (Input("demand", rate, "requests/s"), Input("capacity", per, "requests/s a replica"))
+    if not needs or capacity is None:
+        why = "capacity of a replica is not known yet" if capacity is None else "demand is unknown"
+        return RuleResult("demand", inputs, None, Verdict.UNKNOWN, why), memory
+    worth = max(needs)
+    wants = math.ceil(worth - 1e-9)
+    words = f"demand {number(rate)} requests/s is {number(worth)} replicas' worth ({capacity.source} capacity)"
+    if wants <= len(picture.live):
+        return RuleResult("demand", inputs, None, Verdict.OFF, f"{words}, {replicas(len(picture.live))} serve"), memory
+    return RuleResult("demand", inputs, wants, _against(picture, wants), _text(picture, words, wants)), memory
+
+
+def _backlog_cap(picture: Picture, waiting: float) -> int:
+    """With capacity known: enough for what arrives and for the backlog to be gone within one lead."""
+    capacity = picture.capacity
+    rate = picture.situation.demand.request_rate
+    if capacity is None or not capacity.request_rate or rate is None:
+        return 1_000_000
+    return max(1, math.ceil((rate + waiting / max(1.0, picture.lead_s)) / capacity.request_rate - 1e-9))
+
+
+def _against(picture: Picture, wants: int) -> Verdict:
+    return Verdict.RAISES if wants > picture.situation.want else Verdict.AGREES
+
+
+def _text(picture: Picture, words: str, wants: int) -> str:
+    text = f"{words} wants {wants}"
+    starting = len(picture.starting)
+    if starting and picture.coming >= wants:
+        last = max(picture.ready_at(r) for r in picture.starting) - picture.situation.now
+        return f"{text}: {len(picture.live)} serve and {starting} start, the last in {seconds(max(0.0, last))}"
+    return text
