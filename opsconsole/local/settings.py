@@ -1,0 +1,105 @@
+"""What `up` was asked for, as one frozen value that every process of single-node mode reads from a file.
+
+Knows paths and numbers. Trap: a Unix socket's path has at most 107 bytes; a data directory that is too deep is refused
+here with a sentence instead of failing in five places.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from opsconsole.bench.bounds import Bounds
+from opsconsole.errors import UsageError
+
+POOL = "local"
+SOCKET_PATH_LIMIT = 107
+
+
+@dataclass(frozen=True, slots=True)
+class UpSettings:
+    """Everything decided before the first process starts. Times are seconds."""
+
+    data_dir: str
+    run_id: str
+    model: str
+    model_name: str
+    minimum: int = 1
+    maximum: int = 2
+    host: str = "127.0.0.1"
+    port: int = 8000
+    devices: tuple[str, ...] = ()  # accelerator per worker; empty: CPU
+    threads: int = 1  # per worker
+    bounds: Bounds | None = None  # None: calibrated
+    policy: str = "reactive"
+    stabilise_down: float = 10.0
+    drain_deadline: float = 60.0
+    interval: float = 1.0  # between the agent's ticks
+    engine_args: tuple[str, ...] = ()  # passed on to `opsconsole serve`
+    worker_module: str = "opsconsole"
+    worker_args: tuple[str, ...] = ("serve",)
+    api_key: str | None = None
+    router_token: str = ""  # the router's word to the engines that a cache salt is its own
+    has_agent: bool = True
+
+    @property
+    def folder(self) -> Path:
+        return Path(self.data_dir)
+
+    @property
+    def supervisor_socket(self) -> Path:
+        return self.folder / "supervisor.sock"
+
+    @property
+    def agent_socket(self) -> Path:
+        return self.folder / "agent.sock"
+
+    @property
+    def database(self) -> Path:
+        return self.folder / "opsconsole.db"
+
+    @property
+    def logs(self) -> Path:
+        return self.folder / "logs"
+
+    @property
+    def url(self) -> str:
+        """Where users ask."""
+        return f"http://{'127.0.0.1' if self.host in ('0.0.0.0', '::') else self.host}:{self.port}"
+
+    def save(self, path: Path) -> None:
+        """Write for the other processes; it holds keys, so only the owner may read it."""
+        with os.fdopen(os.open(path, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "w", encoding="utf-8") as file:
+            json.dump(dataclasses.asdict(self), file)
+
+
+def load_settings(path: Path) -> UpSettings:
+    """What `save` wrote."""
+    raw: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    bounds = raw.pop("bounds")
+    for key in ("devices", "engine_args", "worker_args"):
+        raw[key] = tuple(raw[key])
+    return UpSettings(**raw, bounds=Bounds(**bounds) if bounds else None)
+
+
+def default_data_dir() -> Path:
+    """`opsconsole` under the XDG state folder."""
+    state = os.environ.get("XDG_STATE_HOME")
+    return (Path(state) if state else Path.home() / ".local" / "state") / "opsconsole"
+
+
+def check_data_dir(folder: Path) -> Path:
+    """The folder, made and private, or a sentence why it cannot serve."""
+    folder = folder.expanduser().absolute()
+    if len(os.fsencode(folder / "supervisor.sock")) > SOCKET_PATH_LIMIT:
+        raise UsageError(f"{folder} is too long a path for a Unix socket; name a shorter one with --data-dir")
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        (folder / "logs").mkdir(exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise UsageError(f"{folder} cannot be used ({error.strerror}); name another with --data-dir") from None
+    return folder
