@@ -1,1 +1,1 @@
-"""The rules, one code each."""
+"""The rule table, one module per hundred. `opsconsole.lint.rules.table` joins them."""

@@ -1,0 +1,188 @@
+"""Names the cause of each divergence in a family: groups changed runs over all requests and classifies them.
+
+Works on parts of the rows that lose reuse. The trap: runs are grouped by the text before them with digits blanked:
+the length of a value may change from request to request.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from dataclasses import dataclass, field
+
+from opsconsole.lint.diverge import Hunk, hunks
+from opsconsole.lint.model import Pair
+from opsconsole.lint.rows import Evidence, Row
+from opsconsole.lint.shapes import Kind, by_context, by_shape
+from opsconsole.lint.toolset import ToolChange, compare, key_order
+
+MAX_EXPLAINED = 60
+MAX_PAIRS = 40
+
+
+@dataclass(slots=True)
+class Cause:
+    """One place of a family's prompt that changes, with all that was seen of it."""
+
+    key: tuple[str, str]
+    path: str
+    codes: Counter[str] = field(default_factory=Counter)
+    words: dict[str, str] = field(default_factory=dict)
+    pairs: list[Pair] = field(default_factory=list)
+    first: Row | None = None
+    stable: int = 0
+    rows: set[int] = field(default_factory=set)
+    value: str = ""
+    end_char: int | None = None
+    role: str = ""
+
+    @property
+    def code(self) -> str:
+        return max(self.codes, key=lambda code: (self.codes[code], code == "PX111", code))
+
+
+def causes(family: list[Row], losing: list[Row], evidence: Evidence, min_stable: int) -> list[Cause]:
+    """The causes that have stable text behind them in the rows that lose, in order of appearance."""
+    before = {row.request.index: family[at - 1] for at, row in enumerate(family) if at}
+    pools = _Pools(family, evidence)
+    found: dict[tuple[str, str], Cause] = {}
+    for row in losing[:MAX_EXPLAINED]:
+        earlier = before.get(row.request.index)
+        if earlier is None:
+            continue
+        _explain(earlier, row, evidence, min_stable, pools, found)
+    wanted = set(found)
+    limit = max(MAX_EXPLAINED, 2)
+    for row in family[1:limit]:
+        earlier = before[row.request.index]
+        everything: dict[tuple[str, str], Cause] = {}
+        _explain(earlier, row, evidence, 0, pools, everything)
+        for key in wanted & set(everything):
+            if len(found[key].pairs) < MAX_PAIRS:
+                _join(found[key], everything[key])
+    for cause in found.values():
+        cause.pairs.sort(key=lambda pair: pair.requests)
+    return sorted(found.values(), key=lambda cause: (cause.first.request.index if cause.first else 0, cause.path))
+
+
+def _join(cause: Cause, other: Cause) -> None:
+    seen = {pair.requests for pair in cause.pairs}
+    cause.pairs += [pair for pair in other.pairs if pair.requests not in seen]
+    if not seen & {pair.requests for pair in other.pairs}:
+        cause.codes.update(other.codes)
+        for code, word in other.words.items():
+            cause.words.setdefault(code, word)
+
+
+def _explain(
+    earlier: Row, row: Row, evidence: Evidence, floor: int, pools: _Pools, found: dict[tuple[str, str], Cause]
+) -> None:
+    a, b = evidence.parts(earlier), evidence.parts(row)
+    change = compare(a, b)
+    if change is not None:
+        _add_tool(change, earlier, row, found)
+    for hunk in hunks(a, b):
+        if change is not None and hunk.kind == "tool":
+            continue
+        if hunk.stable_after < floor:
+            continue
+        _add_hunk(hunk, earlier, row, pools, found)
+
+
+def _add_tool(change: ToolChange, earlier: Row, row: Row, found: dict[tuple[str, str], Cause]) -> None:
+    cause = found.setdefault((change.code, "tools"), Cause((change.code, "tools"), change.path))
+    words = {"PX201": "the order of tools", "PX202": "the order of keys", "PX205": "the set of tools"}
+    cause.codes[change.code] += 1
+    cause.words[change.code] = words[change.code]
+    cause.first = cause.first or row
+    cause.rows.add(row.request.index)
+    cause.stable = max(cause.stable, row.total - row.common_tokens)
+    cause.pairs.append(Pair((earlier.request.index, row.request.index), change.part, change.char))
+
+
+def _add_hunk(hunk: Hunk, earlier: Row, row: Row, pools: _Pools, found: dict[tuple[str, str], Cause]) -> None:
+    code, word, kind = classify(hunk, pools)
+    label = hunk.line_after[: kind.start] if kind else hunk.line_after[: max(0, hunk.char - hunk.start)]
+    label = "" if code in ("PX107", "PX109", "PX108", "PX206") else label
+    last = hunk.context.rstrip("\n").rpartition("\n")[2]
+    key = (hunk.path, re.sub(r"\d+", "0", label if label.strip() else last)[-40:])
+    cause = found.setdefault(key, Cause(key, hunk.path))
+    cause.codes[code] += 1
+    cause.words.setdefault(code, word)
+    cause.first = cause.first or row
+    cause.rows.add(row.request.index)
+    cause.stable = max(cause.stable, hunk.stable_after)
+    cause.role = hunk.role
+    if not cause.value:
+        cause.value = (kind.value if kind else hunk.after.strip())[:200]
+        start = hunk.start + kind.start if kind else hunk.start
+        cause.end_char = start + (len(kind.value) if kind else len(hunk.after))
+    low = max(0, hunk.char - hunk.start)
+    cause.pairs.append(
+        Pair(
+            (earlier.request.index, row.request.index),
+            hunk.path,
+            hunk.char,
+            hunk.before[max(0, low - 24) : low + 56],
+            hunk.after[max(0, low - 24) : low + 56],
+        )
+    )
+
+
+def classify(hunk: Hunk, pools: _Pools) -> tuple[str, str, Kind | None]:
+    """Rule, word and (where it has a shape) the value of one changed run."""
+    if _folded(hunk.before) == _folded(hunk.after):
+        return "PX204", "white space or encoding", None
+    if key_order(hunk.before.strip(), hunk.after.strip()) is not None:
+        return "PX202", "the order of keys", None
+    if hunk.reordered or _same_items(hunk.line_before, hunk.line_after, hunk):
+        return "PX206", "the order of lines", None
+    lines = [line for line in hunk.after.splitlines() if line.strip()]
+    if len(lines) <= 1 and hunk.before.count("\n") <= 1:
+        kind = by_shape(hunk.line_before, hunk.line_after)
+        if kind is not None:
+            return kind.code, kind.word, kind
+    pooled = pools.is_pooled(hunk)
+    at = max(0, hunk.char - hunk.start)
+    code, word = by_context(hunk.context, hunk.after[:at] + " " + _opening(hunk.after), hunk.role, pooled)
+    return code, word, None
+
+
+def _opening(text: str) -> str:
+    found = re.match(r"\s*(?:<[\w-]+>|\[[\w -]+\]|#+ .*|\w[\w ]{0,24}:|[-*] )", text)
+    return found[0] if found else ""
+
+
+def _folded(text: str) -> str:
+    return " ".join(unicodedata.normalize("NFC", text).split())
+
+
+def _same_items(before: str, after: str, hunk: Hunk) -> bool:
+    if hunk.before.count("\n") > 1 or before == after:
+        return False
+    split = re.compile(r"[,;|]\s*|\s*[\[\]{}()]\s*|:\s+|\.\s*$")
+    a, b = (sorted(item.strip() for item in split.split(text) if item.strip()) for text in (before, after))
+    return len(a) > 2 and a == b
+
+
+class _Pools:
+    """Which lines come back in several requests, so that a changed block is a draw from a pool."""
+
+    def __init__(self, family: list[Row], evidence: Evidence) -> None:
+        self._counts: Counter[str] | None = None
+        self._rows = family[:MAX_EXPLAINED]
+        self._evidence = evidence
+
+    def is_pooled(self, hunk: Hunk) -> bool:
+        """Whether most changed lines recur in other requests, though not in all."""
+        if self._counts is None:
+            self._counts = Counter()
+            for row in self._rows:
+                lines = {line for part in self._evidence.parts(row) for line in part.text.splitlines()}
+                self._counts.update(lines)
+        lines = [line for line in hunk.after.splitlines() if len(line.strip()) > 3]
+        if len(lines) < 2:
+            return False
+        back = sum(1 < self._counts[line] < len(self._rows) for line in lines)
+        return back >= 0.6 * len(lines)

@@ -1,0 +1,1 @@
+"""Fixes: rewrites of logs and sources that conserve what the prompt says."""

@@ -1,0 +1,1 @@
+"""Reports: one module per output format, all pure functions from a result to text."""
