@@ -8,7 +8,7 @@ others may only read `stats()`, which is made of plain numbers.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from engine.block_manager import BlockManager
@@ -55,6 +55,18 @@ class EngineStats:
     computed_prompt_tokens: int  # prompt tokens run through the model, recomputation after preemption included
     steps: int
     busy_s: float  # time spent in steps
+
+    def since(self, before: EngineStats) -> EngineStats:
+        """The same readings, with totals counted from `before`."""
+        return replace(
+            self,
+            preemptions=self.preemptions - before.preemptions,
+            cache_queries=self.cache_queries - before.cache_queries,
+            cache_hits=self.cache_hits - before.cache_hits,
+            computed_prompt_tokens=self.computed_prompt_tokens - before.computed_prompt_tokens,
+            steps=self.steps - before.steps,
+            busy_s=self.busy_s - before.busy_s,
+        )
 
 
 class EngineCore:

@@ -151,7 +151,9 @@ class StandInRunner:
         vocab_size: int,
         model: StepTimeModel | None = None,
         elapse: Callable[[float], None] = lambda seconds: None,
+        first_token: int = 0,  # tokens are first_token .. first_token + vocab_size - 1
     ) -> None:
+        self._first = first_token
         self._slots = [0] * (kv_blocks * block_size)
         self._block_size = block_size
         self._vocab = vocab_size
@@ -175,7 +177,7 @@ class StandInRunner:
         return rows
 
     def next_token(self, state: int) -> int:
-        return state % self._vocab
+        return self._first + state % self._vocab
 
     def _slot(self, blocks: Sequence[int], position: int) -> int:
         return blocks[position // self._block_size] * self._block_size + position % self._block_size
@@ -196,11 +198,13 @@ def fingerprint(tokens: Sequence[int]) -> int:
 class StandInSampler:
     """Takes the stand-in's tokens as they are. Forked sequences move apart by their own seeds."""
 
-    def __init__(self, vocab_size: int) -> None:
-        self._vocab = vocab_size
+    def __init__(self, vocab_size: int, first_token: int = 0) -> None:
+        self._vocab, self._first = vocab_size, first_token
 
     def sample(self, rows: Sequence[int], requests: Sequence[Request]) -> list[tuple[int, TokenLogprob | None]]:
         return [(self._pick(row, request), None) for row, request in zip(rows, requests, strict=True)]
 
     def _pick(self, row: int, request: Request) -> int:
-        return row if request.params.is_greedy else (row + request.rng.randrange(self._vocab)) % self._vocab
+        if request.params.is_greedy:
+            return row
+        return self._first + (row - self._first + request.rng.randrange(self._vocab)) % self._vocab
