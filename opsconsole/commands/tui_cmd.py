@@ -1,0 +1,123 @@
+"""Opens the console: on an agent's address, on a demo it starts itself, or on what it finds.
+
+It must not import the screen before it is known that there is one. The trap: Textual draws on standard error; with
+`2>log` the screen would go into the log and the terminal stay blank, so drawing is moved to standard output then.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from opsconsole.errors import UsageError
+
+if TYPE_CHECKING:
+    from opsconsole.tui.app import ConsoleApp
+
+
+def run(
+    address: str | None, *, demo: bool = False, read_only: bool = False, theme: str | None = None,
+    glyphs: str | None = None, replicas: int = 8, pools: int = 1,
+) -> int:  # fmt: skip
+    """Show the console until it is left; the exit code."""
+    check_terminal()
+    if demo and not address:
+        with demo_agent(replicas, pools) as socket:
+            return show(socket, read_only, theme, glyphs)
+    return show(address or find_agent(), read_only, theme, glyphs)
+
+
+def show(address: str | None, read_only: bool, theme: str | None, glyphs: str | None) -> int:
+    """Build the application and run it."""
+    app = build(address, read_only=read_only, theme=theme, glyphs=glyphs)
+    return app.run(mouse=not os.environ.get("OPSCONSOLE_NO_MOUSE")) or 0
+
+
+def build(
+    address: str | None, *, read_only: bool = False, theme: str | None = None, glyphs: str | None = None
+) -> ConsoleApp:
+    """The application with this user's settings."""
+    from datetime import UTC
+
+    from opsconsole.tui import theme as themes
+    from opsconsole.tui.app import ConsoleApp
+    from opsconsole.tui.settings import load
+    from opsconsole.tui.world import Look
+
+    settings = load()
+    look = Look(
+        glyphs=themes.choose_glyphs(glyphs or settings.glyphs, os.environ),
+        zone=UTC if settings.utc else None,
+        read_only=read_only or bool(os.environ.get("OPSCONSOLE_READ_ONLY")),
+    )
+    name = themes.choose_theme(theme or settings.theme, os.environ)
+    return ConsoleApp(address, settings=settings, look=look, theme_name=name)
+
+
+def check_terminal() -> None:
+    """Refuse with a sentence where no screen can be drawn or no key can come."""
+    if not sys.stdin or not sys.stdin.isatty():
+        raise UsageError(
+            "The console needs a terminal to read keys from; `opsconsole status` prints the fleet without one."
+        )
+    if sys.stderr.isatty():
+        return
+    if sys.stdout.isatty():
+        sys.__stderr__ = sys.stdout  # type: ignore[misc]
+        return
+    raise UsageError("The console needs a terminal to draw on; `opsconsole status` prints the fleet without one.")
+
+
+def state_home() -> Path:
+    """Where agents of this user keep their sockets."""
+    base = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
+    return Path(base) / "opsconsole"
+
+
+def find_agent() -> str | None:
+    """An agent's socket of this user that something listens on; the newest wins."""
+    named = os.environ.get("OPSCONSOLE_AGENT")
+    if named:
+        return named
+    found = [path for path in (*state_home().glob("agent.sock"), *state_home().glob("*/agent.sock")) if listening(path)]
+    return str(max(found, key=lambda path: path.stat().st_mtime)) if found else None
+
+
+def listening(path: Path) -> bool:
+    """Whether a process accepts connections on the socket; a file left behind by a dead one does not count."""
+    import socket
+
+    with contextlib.closing(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as probe:
+        probe.settimeout(0.5)
+        try:
+            probe.connect(str(path))
+        except OSError:
+            return False
+    return True
+
+
+@contextlib.contextmanager
+def demo_agent(replicas: int = 8, pools: int = 1, *extra: str) -> Iterator[str]:
+    """A demo in a process of its own, which ends with this one; its socket."""
+    import subprocess
+    import tempfile
+
+    with tempfile.TemporaryDirectory(prefix="opsconsole-demo-") as folder:
+        socket = str(Path(folder) / "agent.sock")
+        command = [sys.executable, "-m", "opsconsole.client.demo", "--socket", socket, "--tied"]
+        command += ["--replicas", str(replicas), "--pools", str(pools), *extra]
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            yield socket
+        finally:
+            if process.stdin:
+                process.stdin.close()
+            try:
+                process.wait(timeout=3)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()

@@ -1,0 +1,46 @@
+"""Notices that the terminal is gone and ends the application, instead of spinning on a dead input for ever.
+
+It must not touch the screen. The trap: a hung-up terminal reports its end on every poll, which makes an input loop run
+at full speed; the poll here asks for nothing but the hang-up, once a second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import select
+import signal
+import sys
+from typing import TYPE_CHECKING
+
+from opsconsole.clock import Clock
+
+if TYPE_CHECKING:
+    from opsconsole.tui.app import ConsoleApp
+
+PERIOD_S = 0.5
+
+
+def hung_up(fileno: int) -> bool:
+    """Whether the other end of this terminal is closed."""
+    poller = select.poll()
+    poller.register(fileno, 0)  # hang-up and error are reported without being asked for
+    found = poller.poll(0)
+    return any(event & (select.POLLHUP | select.POLLERR | select.POLLNVAL) for _, event in found)
+
+
+def watch_terminal(app: ConsoleApp, clock: Clock) -> None:
+    """End the application on SIGHUP, SIGTERM or a terminal that hung up."""
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGHUP, signal.SIGTERM):
+        with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
+            loop.add_signal_handler(number, app.exit, 0)
+    if app.is_headless or sys.__stdin__ is None or not sys.__stdin__.isatty():
+        return
+    app.background(_poll(app, clock, sys.__stdin__.fileno()))
+
+
+async def _poll(app: ConsoleApp, clock: Clock, fileno: int) -> None:
+    while not hung_up(fileno):
+        await clock.sleep(PERIOD_S)
+    app.exit(0)

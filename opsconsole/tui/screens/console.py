@@ -1,0 +1,96 @@
+"""The one screen: a grid of cells and an input line that appears for `/` and `:`.
+
+It must not know what is drawn; `session.frame` says. The trap: while the input line is open, printable keys belong to
+it, so bindings must not have priority.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.screen import Screen
+
+from opsconsole.tui import actions
+from opsconsole.tui.layout import Size
+from opsconsole.tui.widgets.grid import Grid
+
+if TYPE_CHECKING:
+    from opsconsole.tui.app import ConsoleApp
+    from opsconsole.tui.widgets.prompt import Prompt
+
+
+class ConsoleScreen(Screen[None]):
+    """Every page of the console."""
+
+    AUTO_FOCUS = "Grid"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding(",".join(action.keys) or "f24", f"perform('{action.id}')", action.label, show=False, id=action.id)
+        for action in actions.ACTIONS
+        if action.keys
+    ]
+
+    app: ConsoleApp
+
+    def compose(self) -> ComposeResult:
+        yield Grid(self.app.look_name)
+
+    @property
+    def grid(self) -> Grid:
+        return self.query_one(Grid)
+
+    def on_mount(self) -> None:
+        keys = self.app.session.look.keys
+        if keys:
+            self.app.set_keymap({name: ",".join(wanted) for name, wanted in keys.items()})
+        self.draw()
+
+    def draw(self) -> int:
+        """Compute the frame and paint the lines that changed; nothing while there is no room."""
+        size = self.grid.size if self.grid.size.area else self.app.size
+        if not size.area:
+            return 0
+        return self.grid.show(self.app.session.frame(Size(size.width, size.height)))
+
+    def on_resize(self, event: events.Resize) -> None:
+        self.call_after_refresh(self.draw)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Keys that mean nothing here stay quiet, except mutating ones, which say why not."""
+        if action != "perform":
+            return True
+        found = actions.BY_ID[str(parameters[0])]
+        return actions.works_on(found, self.app.session.state.page)
+
+    def action_perform(self, action_id: str) -> None:
+        self.app.perform(action_id)
+
+    def on_grid_picked(self, message: Grid.Picked) -> None:
+        session = self.app.session
+        session.change(selected=message.picked)
+        session.touch()
+        if message.twice:
+            self.app.perform("open")
+        self.draw()
+
+    def on_grid_scrolled(self, message: Grid.Scrolled) -> None:
+        for _ in range(abs(message.by)):
+            self.app.perform("down" if message.by > 0 else "up")
+
+    def ask_line(self, kind: str) -> None:
+        """Open the input line."""
+        from opsconsole.tui.widgets.prompt import Prompt
+
+        if not self.query(Prompt):
+            self.mount(Prompt(kind, self.app.session))
+
+    def close_line(self, prompt: Prompt) -> None:
+        """Close it and give the keys back to the grid."""
+        prompt.remove()
+        self.grid.focus()
+        self.call_after_refresh(self.draw)
+
+    def on_prompt_changed_text(self, message: Any) -> None:
+        self.draw()

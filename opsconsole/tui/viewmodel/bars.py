@@ -1,0 +1,92 @@
+"""The first line (what is shown and can it be trusted) and the last (keys), the same on every screen.
+
+It must not look at replicas. The trap: trust comes before identity when there is no room, so a narrow line drops the
+fleet's name and not the word LOST.
+"""
+
+from __future__ import annotations
+
+from opsconsole.domain.records import FleetSnapshot
+from opsconsole.tui import actions
+from opsconsole.tui import format as fmt
+from opsconsole.tui.cells import Cell, Line, clean, cut, fit, line_width, spread, width
+from opsconsole.tui.state import ViewState
+from opsconsole.tui.world import LinkState, Look, World, can_change, is_production
+
+LATE = 3.0  # intervals without a tick before LIVE is doubted
+
+
+def moment(world: World, state: ViewState, look: Look) -> list[Cell]:
+    """LIVE, PAUSED, PAST, LOST or CONNECTING, with the time shown and how old it is."""
+    snapshot, link = world.snapshot, world.link
+    if snapshot is None:
+        return [Cell(link.state.value, "warn" if link.state is not LinkState.LOST else "bad")]
+    shown = fmt.clock(snapshot.at, look.zone)
+    late = look.now - snapshot.at
+    if state.at is not None:
+        return [Cell(f"PAST {shown} (-{fmt.span(max(0.0, late))})", "demo")]
+    if state.paused:
+        return [Cell(f"PAUSED {shown} (-{fmt.span(max(0.0, late))})", "demo")]
+    if link.state is not LinkState.LIVE:
+        return [Cell(f"{link.state.value} {shown} ({fmt.span(max(0.0, late))} old)", "bad")]
+    if late > max(LATE * snapshot.interval, 3.0):
+        return [Cell(f"LATE {shown} ({fmt.span(late)} old)", "warn")]
+    return [Cell(f"LIVE {shown}", "live")]
+
+
+def sources(snapshot: FleetSnapshot) -> Cell:
+    """How many sources answer, in words."""
+    good = sum(source.ok for source in snapshot.sources)
+    total = len(snapshot.sources)
+    if not total:
+        return Cell("src none", "warn")
+    if good == total:
+        return Cell(f"src {good}/{total}", "text")
+    return Cell(f"src {good}/{total} {total - good} bad", "bad" if good == 0 else "warn")
+
+
+def rights(world: World, look: Look) -> Cell:
+    """RW only when an action could really go through."""
+    return Cell("RW", "warn") if can_change(world, look) else Cell("RO", "dim")
+
+
+def labels(snapshot: FleetSnapshot, look: Look) -> list[Cell]:
+    """DEMO, REPLAY and PROD: what must never be overlooked."""
+    found = [Cell(f" {word} ", "demo") for word in ("DEMO", "REPLAY") if any(word in n.upper() for n in snapshot.notes)]
+    if is_production(snapshot.fleet, look.production):
+        found.append(Cell(" PROD ", "demo"))
+    return found
+
+
+def header(world: World, state: ViewState, look: Look, cells: int, title: str = "") -> Line:
+    """Line 1: identity and trust."""
+    snapshot = world.snapshot
+    now = moment(world, state, look)
+    if snapshot is None:
+        return spread((Cell("opsconsole", "title"), Cell(f"  {clean(world.link.address)}", "dim")), now, cells)
+    model = snapshot.pools[0].model if len(snapshot.pools) == 1 and snapshot.pools[0].model else ""
+    name = clean(f"{snapshot.fleet}/{model}" if model else snapshot.fleet)
+    trust: list[Cell] = [*now, Cell("  "), sources(snapshot), Cell("  ")]
+    trust += [Cell(snapshot.mode.upper(), "accent"), Cell("  "), rights(world, look)]
+    for label in labels(snapshot, look):
+        trust += [Cell(" "), label]
+    brand = [Cell("opsconsole", "title"), Cell("  ")] if cells >= 100 else []
+    screen = [Cell(f"  {title}", "head")] if title else []
+    room = cells - line_width(trust) - line_width(brand) - line_width(screen) - 2
+    who = Cell(name if width(name) <= room else cut(name, max(0, room - 1)) + "~" if room > 1 else "", "title")
+    return spread((*brand, who, *screen), (*trust,), cells)
+
+
+def foot(world: World, state: ViewState, look: Look, cells: int) -> Line:
+    """The last line: a message while there is one, else the keys that work here."""
+    if state.message and look.now < state.message_until:
+        return fit((Cell(" " + clean(state.message), "warn"),), cells)
+    line: list[Cell] = []
+    used = 0
+    for key, label in actions.footer(state.page, can_change(world, look), look.keys):
+        size = width(key) + width(label) + 3
+        if used + size > cells:
+            break
+        line += [Cell(f" {key}", "key"), Cell(f" {label} ", "dim")]
+        used += size
+    return fit(line, cells)

@@ -1,0 +1,152 @@
+"""The fleet screen: who is there, how each one is, worst first, and what was decided about it.
+
+It must not ask the agent for anything. The trap: the list is the screen; at 80x24 everything else gives way first.
+"""
+
+from __future__ import annotations
+
+from opsconsole.domain.records import FleetSnapshot, ReplicaState
+from opsconsole.tui import draw
+from opsconsole.tui import format as fmt
+from opsconsole.tui.cells import Cell, Line, clean
+from opsconsole.tui.layout import Form, Size, form
+from opsconsole.tui.state import ViewState
+from opsconsole.tui.viewmodel import bars, journal, panels, rows, summary, table
+from opsconsole.tui.viewmodel.frame import Frame, framed_to
+from opsconsole.tui.world import LinkState, Look, World, main_pool
+
+HINTS = (
+    "Nothing is connected yet. What to type next, in this terminal after q:",
+    "",
+    "  opsconsole up                        serve a model on this machine and watch it",
+    "  opsconsole up --load burst           the same, under a built-in load",
+    "  opsconsole watch URL [URL...]        watch engines that already run (their /metrics)",
+    "  opsconsole --attach ADDRESS          another console for an agent that runs",
+    "  opsconsole --demo                    a synthetic fleet, to look around",
+)
+
+
+def view(world: World, state: ViewState, look: Look, size: Size) -> Frame:
+    """The whole screen."""
+    shape = form(size)
+    snapshot = world.snapshot
+    if snapshot is None:
+        return waiting(world, state, look, size)
+    if shape is Form.TINY:
+        return _tiny(world, snapshot, state, look, size)
+    if shape is Form.PANELS:
+        return panels.view(world, snapshot, state, look, size)
+    return _list(world, snapshot, state, look, size, shape)
+
+
+def waiting(world: World, state: ViewState, look: Look, size: Size, title: str = "") -> Frame:
+    """No tick yet: says why, and what to do about it."""
+    lines: list[Line] = [bars.header(world, state, look, size.width, title), ()]
+    link = world.link
+    if link.state is LinkState.NONE:
+        lines += [(Cell(f" {hint}", "text" if hint.startswith(" ") else "dim"),) for hint in HINTS]
+    else:
+        words = link.detail or "waiting for the agent's first tick"
+        lines += [(Cell(f" {clean(link.address)}", "title"),), (Cell(f" {clean(words)}", "warn"),)]
+        if link.since is not None and look.now - link.since >= 1:
+            lines.append((Cell(f" tried for {fmt.span(look.now - link.since)}; trying again by itself", "dim"),))
+    return framed_to(lines, bars.foot(world, state, look, size.width), size)
+
+
+def _tiny(world: World, snapshot: FleetSnapshot, state: ViewState, look: Look, size: Size) -> Frame:
+    """Below 60x15: what can be trusted, totals, and the three that need somebody most."""
+    found = rows.rows(snapshot, state.having(group="none"), look.now)
+    pool = main_pool(snapshot, state.selected)
+    lines: list[Line] = [
+        tuple(bars.moment(world, state, look)),
+        summary.counts(snapshot, look),
+        (Cell(" Q "), Cell(fmt.count(summary.total(snapshot.pools, lambda p: p.waiting))),
+         Cell(" RUN "), Cell(fmt.count(summary.total(snapshot.pools, lambda p: p.running))),
+         Cell(" KV "), Cell(fmt.percent(pool.kv_usage if pool else None))),
+    ]  # fmt: skip
+    columns = table.wanted_columns(Form.TINY, size.width, state)
+    start = len(lines)
+    room = max(0, min(3, size.height - start - 1))
+    body, targets, _ = table.body(found[:3], columns, world, state.having(top=0), look, room, size.width)
+    lines += body
+    hidden = len(found) - len(body)
+    if hidden > 0:
+        lines.append((Cell(f" {hidden} more; 60x15 shows the list", "dim"),))
+    foot = bars.foot(world, state, look, size.width)
+    order = rows.names(found)
+    return framed_to(
+        lines, foot, size, targets={y + start: n for y, n in targets.items()}, order=order, rows=len(order)
+    )
+
+
+def _list(world: World, snapshot: FleetSnapshot, state: ViewState, look: Look, size: Size, shape: Form) -> Frame:
+    """The 80x24 layout and everything between it and the panels."""
+    found = rows.rows(snapshot, state, look.now)
+    order = rows.names(found)
+    pool = main_pool(snapshot, state.selected)
+    said = max(1, min(4 if size.height < 34 else 8, (size.height - 14) // 2))
+    columns = table.wanted_columns(shape, size.width, state)
+    lines: list[Line] = [
+        bars.header(world, state, look, size.width),
+        summary.counts(snapshot, look),
+        summary.slo_line(pool, len(snapshot.pools) > 1),
+        summary.load_line(world, look, summary.forecast_words(world.forecasts, pool)),
+        draw.rule(sort_title(state), size.width, count_title(snapshot, state, len(order))),
+        table.titles(columns, state, look),
+    ]
+    start = len(lines)
+    with_totals = 2 if len(order) > 1 and size.height >= 22 + min(len(order), 3) else 0
+    room = max(0, size.height - start - said - 2 - with_totals)
+    body, targets, top = table.body(found, columns, world, state, look, room, size.width)
+    lines += body
+    lines += [()] * (room - len(body)) if not body else []
+    if not order:
+        lines[start:] = [_nobody(snapshot, state), *([()] * max(0, room - 1))]
+    lines += table.totals(snapshot, columns, [r.replica for r in found if r.replica])[:with_totals] if order else []
+    lines += [()] * max(0, start + room + with_totals - len(lines))
+    lines.append(draw.rule("decisions and events", size.width))
+    lines += talk(world, snapshot, look, said)
+    foot = bars.foot(world, state, look, size.width)
+    where = {y + start: name for y, name in targets.items()}
+    return framed_to(lines, foot, size, targets=where, top=top, order=order, rows=len(order))
+
+
+def _nobody(snapshot: FleetSnapshot, state: ViewState) -> Line:
+    if state.filter and snapshot.replicas:
+        return (Cell(f"  none of {len(snapshot.replicas)} replicas fits the filter; Esc clears it", "dim"),)
+    failing = [source for source in snapshot.sources if not source.ok]
+    if failing:
+        return (Cell(f"  no replicas: {clean(failing[0].name)}: {clean(failing[0].error or 'no answer')}", "warn"),)
+    return (Cell("  no replicas yet", "dim"),)
+
+
+def sort_title(state: ViewState) -> str:
+    """sort: RISK, and the group when there is one."""
+    grouped = f"  group: {state.group}" if state.group != "none" else ""
+    return f"sort: {state.sort.upper()}{' reversed' if state.reverse else ''}{grouped}"
+
+
+def count_title(snapshot: FleetSnapshot, state: ViewState, shown: int) -> str:
+    """8 of 8, filter: -."""
+    marks = f"{len(state.marks)} marked, " if state.marks else ""
+    return f"{marks}{shown} of {len(snapshot.replicas)}, filter: {clean(state.filter) or '-'}"
+
+
+def talk(world: World, snapshot: FleetSnapshot, look: Look, room: int) -> list[Line]:
+    """Decisions newest first; the last lines go to what fires and who is stale, if anything."""
+    trouble = [journal.alert_line(a, look) for a in world.alerts if a.state == "firing"]
+    stale = [r for r in snapshot.replicas if r.state in (ReplicaState.STALE, ReplicaState.DOWN)]
+    if not trouble:
+        trouble = [
+            (
+                Cell(f" {clean(r.replica)}: ", "title"),
+                Cell(clean(r.error or r.why), r.state.value if r.state else "bad"),
+            )
+            for r in stale
+        ]
+    keep = min(len(trouble), max(1, room // 2)) if room > 1 else 0
+    several = len(snapshot.pools) > 1
+    said = [journal.line(e, look, snapshot.mode, several) for e in journal.decisions(world.journal)[: room - keep]]
+    if not said:
+        said = [(Cell(" nothing decided yet", "dim"),)]
+    return [*said[: max(1, room - keep)], *trouble[:keep]]

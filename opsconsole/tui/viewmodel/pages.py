@@ -1,0 +1,22 @@
+"""Which view draws which screen. The names are those of `actions.PAGES`; a test holds the two equal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from opsconsole.tui.layout import Size
+from opsconsole.tui.state import ViewState
+from opsconsole.tui.viewmodel import events, fleet
+from opsconsole.tui.viewmodel.frame import Frame
+from opsconsole.tui.world import Look, World
+
+View = Callable[[World, ViewState, Look, Size], Frame]
+
+VIEWS: Mapping[str, View] = {
+    "fleet": fleet.view,
+    "replica": fleet.view,
+    "decisions": fleet.view,
+    "slo": fleet.view,
+    "caches": fleet.view,
+    "events": events.view,
+}

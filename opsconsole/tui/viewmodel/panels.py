@@ -1,0 +1,162 @@
+"""The fleet at 140 columns and more: the table, the selected replica, load and forecast, decisions, SLO, events.
+
+It must not repeat how a line is said; those live in `summary`, `journal` and `charts`. The trap: panels share the
+height by weight with a floor, so on a short window the charts shrink before the table does.
+"""
+
+from __future__ import annotations
+
+from opsconsole.domain.records import FleetSnapshot, PoolView, ReplicaView
+from opsconsole.tui import draw
+from opsconsole.tui import format as fmt
+from opsconsole.tui.cells import Cell, Line, clean, left, wrap
+from opsconsole.tui.layout import Form, Size, shares
+from opsconsole.tui.state import ViewState
+from opsconsole.tui.viewmodel import bars, charts, journal, rows, summary, table
+from opsconsole.tui.viewmodel.frame import Frame, framed_to
+from opsconsole.tui.world import Look, World, main_pool
+
+SIDE = 34
+
+
+def view(world: World, snapshot: FleetSnapshot, state: ViewState, look: Look, size: Size) -> Frame:
+    """The whole screen."""
+    found = rows.rows(snapshot, state, look.now)
+    order = rows.names(found)
+    pool = main_pool(snapshot, state.selected)
+    lines: list[Line] = [bars.header(world, state, look, size.width, "FLEET"), _top(world, snapshot, look), ()]
+    start = len(lines)
+    table_rows, chart_rows, slo_rows = shares(size.height - start - 2, (3, 2, 1), (min(len(found), 10) + 5, 9, 6))
+    width = size.width - SIDE
+    columns = table.wanted_columns(Form.WIDE, width - 2, state)
+    tail = 2 if len(order) > 1 else 0
+    room = max(0, table_rows - 3 - tail)
+    body, targets, top = table.body(found, columns, world, state, look, room, width - 2)
+    inside = [table.titles(columns, state, look), *body, *([()] * (room - len(body)))]
+    if tail:
+        inside += table.totals(snapshot, columns, [r.replica for r in found if r.replica])
+    title = f"Fleet  {_sorted(state)}   {_counted(snapshot, state, len(order))}"
+    side = _replica(world, snapshot.replica(state.selected or ""), look, SIDE - 2)
+    lines += draw.beside(
+        draw.framed(title, inside, width, table_rows, look.glyphs),
+        draw.framed(_side_title(snapshot, state), side, SIDE, table_rows, look.glyphs),
+    )
+    half = (size.width + 1) // 2
+    lines += draw.beside(
+        _load(world, snapshot, pool, look, half, chart_rows),
+        _decisions(world, snapshot, look, size.width - half, chart_rows),
+    )
+    lines += draw.beside(_slo(snapshot, pool, look, half, slo_rows), _events(world, look, size.width - half, slo_rows))
+    foot = bars.foot(world, state, look, size.width)
+    where = {y + start + 2: name for y, name in targets.items()}
+    return framed_to(lines, foot, size, targets=where, top=top, order=order, rows=len(order))
+
+
+def _top(world: World, snapshot: FleetSnapshot, look: Look) -> Line:
+    return (*summary.counts(snapshot, look), Cell("   "), *summary.load_line(world, look))
+
+
+def _sorted(state: ViewState) -> str:
+    grouped = f"   group {state.group}" if state.group != "none" else ""
+    return f"sort {state.sort.upper()}{' reversed' if state.reverse else ''}{grouped}"
+
+
+def _counted(snapshot: FleetSnapshot, state: ViewState, shown: int) -> str:
+    marks = f"   {len(state.marks)} marked" if state.marks else ""
+    return f"{shown} of {len(snapshot.replicas)}   filter: {clean(state.filter) or 'none'}{marks}"
+
+
+def _side_title(snapshot: FleetSnapshot, state: ViewState) -> str:
+    replica = snapshot.replica(state.selected or "")
+    return f"{clean(replica.replica)}  {replica.state.value}" if replica else "nothing selected"
+
+
+def _replica(world: World, replica: ReplicaView | None, look: Look, cells: int) -> list[Line]:
+    """What the selected row does not have room for."""
+    if replica is None:
+        return [(Cell(" Up and Down select a row", "dim"),)]
+    lines: list[Line] = [(Cell(text, "text"),) for text in wrap(f"why  {clean(replica.why)}", cells)[:3]]
+    place = "  ".join(clean(p) for p in (replica.node, replica.gpu, replica.engine, replica.engine_version) if p)
+    lines += [(Cell(place or clean(replica.url or ""), "dim"),), ()]
+    width = max(4, cells - 14)
+    for title, field, top, said in (
+        ("queue ", "waiting", None, fmt.count(replica.waiting)),
+        ("KV    ", "kv", 1.0, f"{fmt.percent(replica.kv_usage)}%"),
+        ("ttft95", "ttft95", None, fmt.latency(replica.ttft.p95)),
+    ):
+        spark = draw.spark(world.trends.replica(replica.replica, field), width, look.glyphs, 0.0, top)
+        lines.append((Cell(f"{title} ", "dim"), Cell(spark, "spark"), Cell(f" {said}")))
+    lines += [
+        (),
+        (Cell("slo     ", "dim"), Cell(fmt.share(replica.attainment))),
+        (Cell("preempt ", "dim"), Cell(f"{fmt.per_minute(replica.preempt_rate)}/m")),
+        (Cell("hit     ", "dim"), Cell(f"{fmt.percent(replica.hit_rate)}%")),
+        (Cell("streams ", "dim"), Cell(fmt.count(replica.streams))),
+    ]
+    if replica.error:
+        lines += [(Cell(text, "bad"),) for text in wrap(clean(replica.error), cells)[:3]]
+    return lines
+
+
+def _load(
+    world: World, snapshot: FleetSnapshot, pool: PoolView | None, look: Look, cells: int, height: int
+) -> list[Line]:
+    title = f"Demand: past and forecast  {clean(pool.pool) if pool else ''}"
+    body = charts.demand(world, snapshot, pool, look, cells - 2, height - 2)
+    return draw.framed(title, body, cells, height, look.glyphs)
+
+
+def _decisions(world: World, snapshot: FleetSnapshot, look: Look, cells: int, height: int) -> list[Line]:
+    entries = journal.decisions(world.journal)[: max(1, height - 4)]
+    several = len(snapshot.pools) > 1
+    lines = [journal.line(entry, look, snapshot.mode, several) for entry in entries]
+    if not lines:
+        lines = [(Cell(" nothing decided yet", "dim"),)]
+    lines += [()] * (height - 3 - len(lines))
+    lines.append((Cell(f" mode {snapshot.mode.upper()}: {mode_words(snapshot)}", "dim"),))
+    return draw.framed("Decisions  (y explains the newest)", lines, cells, height, look.glyphs)
+
+
+def mode_words(snapshot: FleetSnapshot) -> str:
+    """What the mode means for the reader."""
+    return {
+        "off": "nothing is decided",
+        "advise": "nothing changes until somebody applies it",
+        "act": "decisions are carried out",
+    }.get(snapshot.mode, "")
+
+
+def _slo(snapshot: FleetSnapshot, pool: PoolView | None, look: Look, cells: int, height: int) -> list[Line]:
+    lines: list[Line] = []
+    for slo in pool.slos if pool else ():
+        met = fmt.share(slo.attainment)
+        bounds = " ".join(f"{n}<{fmt.bound(b)}" for n, b in (("ttft", slo.ttft), ("tpot", slo.tpot)) if b is not None)
+        left_over = slo.budget_left
+        lines.append((
+            Cell(left(f" {clean(slo.name)} {bounds}", 28), "text"),
+            Cell(left(met, 9), summary.met_style(slo.attainment, slo.target)),
+            Cell(f"of {fmt.percent(slo.target, 1)}  budget ", "dim"),
+            Cell(f"{fmt.percent(max(0.0, left_over) if left_over is not None else None)}% ", "text"),
+            Cell(draw.bar(left_over, 8, look.glyphs), "bar"),
+            Cell(f" burn {fmt.burn(slo.burn_short)} / {fmt.burn(slo.burn_long)}", "text"),
+        ))  # fmt: skip
+    if pool is not None:
+        lines.append(
+            (Cell(f" goodput {fmt.rate(pool.goodput)} of {fmt.rate(pool.request_rate)} req/s offered", "text"),)
+        )
+    if not lines:
+        lines = [(Cell(" no objective is set", "dim"),)]
+    return draw.framed("SLO  (budget, burn short / long)", lines, cells, height, look.glyphs)
+
+
+def _events(world: World, look: Look, cells: int, height: int) -> list[Line]:
+    active = [a for a in world.alerts if a.state == "firing"]
+    silenced = sum(a.state == "silenced" for a in world.alerts)
+    lines = [journal.alert_line(alert, look) for alert in active]
+    others = [e for e in reversed(world.journal) if not journal.is_decision(e)]
+    lines += [journal.line(entry, look) for entry in others[: max(0, height - 2 - len(lines))]]
+    if not lines:
+        lines = [(Cell(" nothing happened yet", "dim"),)]
+    return draw.framed(
+        f"Events and alerts  ({len(active)} active, {silenced} silenced)", lines, cells, height, look.glyphs
+    )
