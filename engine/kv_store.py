@@ -35,10 +35,16 @@ class KvStore:
             (config.layers, blocks, heads, block_size // pair, size, pair), dtype=dtype, device=device
         )
 
+        self._layers = tuple(zip(self.keys.unbind(), self.values.unbind(), strict=True))
+
     @property
     def bytes_per_block(self) -> int:
         """Keys and values of one block, over all layers."""
         return (self.keys.nbytes + self.values.nbytes) // self.blocks
+
+    def layer(self, index: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """One layer's keys and values, as views."""
+        return self._layers[index]
 
     def write(self, layer: int, slots: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> None:
         """Store [tokens, kv_heads, head_dim] at `slots` (block * block_size + offset)."""

@@ -8,21 +8,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import torch
 
-from engine.kernels.operators import HeadShape, Operators, TorchOperators
+from engine.kernels.operators import HeadShape
 from engine.model.checkpoint import Checkpoint, GgufCheckpoint, gguf_metadata, open_checkpoint
 from engine.model.config import ModelConfig
 from engine.model.decoder import CausalModel, DecoderLayer, Embedding
-from engine.model.linear import Linear, MakeLinear, PlainLinear
+from engine.model.linear import Linear, MakeLinear
+from engine.model.recipe import DtypeName, Quantize, Recipe, choose_recipe
 from engine.model.rope import inverse_frequencies
 from engine.model.sidecars import chat_template, end_of_text_ids, gguf_chat_template, gguf_end_of_text_ids
-
-DtypeName = Literal["auto", "fp32", "bf16", "fp16"]
-Quantize = Literal["auto", "int8", "none"]
-DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +45,8 @@ def load_model(
         torch.set_num_threads(threads)
     path = Path(path).resolve()
     checkpoint = open_checkpoint(path)
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    precision = _precision(dtype, device)
-    model = _build(checkpoint, _plain(precision, device), precision, device, TorchOperators())
+    recipe = choose_recipe(checkpoint.config, checkpoint.is_quantised, dtype=dtype, quantize=quantize)
+    model = _build(checkpoint, recipe)
     template, eos = _chat_facts(path, checkpoint)
     return LoadedModel(
         model=model,
@@ -61,44 +56,22 @@ def load_model(
         eos_ids=eos,
         max_position=checkpoint.config.max_position,
         weight_bytes=model.weight_bytes,
-        dtype_name=next(name for name, value in DTYPES.items() if value == precision),
+        dtype_name=recipe.name,
+        notices=recipe.notices,
     )
 
 
-def _precision(dtype: DtypeName, device: torch.device) -> torch.dtype:
-    if dtype != "auto":
-        return DTYPES[dtype]
-    if device.type == "cuda":
-        return torch.bfloat16
-    return torch.bfloat16 if has_bf16_instructions() else torch.float32
-
-
-def has_bf16_instructions() -> bool:
-    """On AVX2 alone torch emulates bf16, eight times slower than float32."""
-    return torch.backends.mkldnn.enabled and bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
-
-
-def _plain(dtype: torch.dtype, device: torch.device) -> MakeLinear:
-    def make(weight: torch.Tensor, bias: torch.Tensor | None) -> Linear:
-        kept = None if bias is None else bias.to(device, dtype)
-        return PlainLinear(weight.to(device, dtype), kept)
-
-    return make
-
-
-def _build(
-    checkpoint: Checkpoint, make: MakeLinear, dtype: torch.dtype, device: torch.device, ops: Operators
-) -> CausalModel:
-    config = checkpoint.config
+def _build(checkpoint: Checkpoint, recipe: Recipe) -> CausalModel:
+    config, make, device = checkpoint.config, recipe.make_linear, recipe.device
     layers = tuple(_layer(checkpoint, index, make, device) for index in range(config.layers))
-    embedding = checkpoint.tensor("embed_tokens.weight").to(device, dtype)
+    embedding = checkpoint.tensor("embed_tokens.weight").to(device, recipe.stored_dtype)
     head = embedding if config.tied_embeddings else checkpoint.tensor("lm_head.weight")
     return CausalModel(
         config=config,
-        dtype=dtype,
-        kv_dtype=dtype,
+        dtype=recipe.dtype,
+        kv_dtype=recipe.kv_dtype,
         device=device,
-        ops=ops,
+        ops=recipe.ops,
         embedding=Embedding(embedding),
         layers=layers,
         norm=checkpoint.tensor("norm.weight").to(device, torch.float32),

@@ -11,6 +11,8 @@ from typing import Protocol
 import torch
 from torch.nn import functional
 
+from engine.kernels.compiled import CompiledOperators
+
 
 class Linear(Protocol):
     """rows [n, inputs] -> [n, outputs]."""
@@ -36,3 +38,32 @@ class PlainLinear:
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
         return functional.linear(x, self.weight, self.bias)
+
+
+class PackedLinear:
+    """bf16 reordered once into the blocks that oneDNN's kernels read; plain products reorder at every call."""
+
+    def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None) -> None:
+        self.nbytes = weight.nbytes
+        self._weight = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous())
+        self._bias = bias
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        product: torch.Tensor = torch.ops.mkldnn._linear_pointwise(x, self._weight, self._bias, "none", [], "")
+        return product
+
+
+class Int8Linear:
+    """8-bit weights, one scale per output; activations quantised row by row inside the product, float in and out."""
+
+    def __init__(self, ops: CompiledOperators, weight: torch.Tensor, bias: torch.Tensor | None) -> None:
+        self._ops, self._inputs, self._width = ops, weight.shape[1], weight.shape[0]
+        self._packed, self._scales = ops.pack(weight)
+        self._bias = None if bias is None else bias.float().contiguous()
+
+    @property
+    def nbytes(self) -> int:
+        return self._packed.nbytes + self._scales.nbytes
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        return self._ops.multiply(x, self._packed, self._scales, self._bias)
