@@ -21,7 +21,12 @@ FORMAT = b"\x01"
 
 def pack(value: Any) -> bytes:
     """A record or plain data, compressed."""
-    return FORMAT + zlib.compress(dumps(value).encode(), 1)
+    return pack_text(dumps(value))
+
+
+def pack_text(text: str) -> bytes:
+    """Wire JSON that was made already, compressed."""
+    return FORMAT + zlib.compress(text.encode(), 1)
 
 
 def unpack_data(blob: bytes) -> Any:

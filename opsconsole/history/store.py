@@ -106,9 +106,13 @@ class Store:
         decisions: Sequence[DecisionRow] = (),
         entries: Sequence[JournalEntry] = (),
         state: Mapping[str, str] | None = None,
+        text: str | None = None,
     ) -> tuple[JournalEntry, ...]:
-        """All a tick leaves behind, or nothing of it. The entries come back with their numbers."""
-        packed = blob.pack(snapshot)
+        """All a tick leaves behind, or nothing of it. The entries come back with their numbers.
+
+        `text` is the snapshot's own wire JSON where the caller has it already.
+        """
+        packed = blob.pack(snapshot) if text is None else blob.pack_text(text)
         rows = [_decision_row(row, snapshot, self._level(snapshot.at, 10.0)) for row in decisions]
         minute = blob.pack(blob.pools_only(snapshot)) if self._level(snapshot.at, 60.0) else None
         with self._transaction() as db:

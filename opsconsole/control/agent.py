@@ -1,0 +1,213 @@
+"""One agent process, put together: sources, actuators, laws, journal, loop, API, signals.
+
+`run_agent` is the whole life of a process; who starts one (the daemon's command, single-node mode, a console of its
+own) supplies the parts that differ. The trap: it must end with the process that started it even when that one is
+killed, hence the watch on the parent; and it must end at all, so a second signal does not wait for anything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import policies
+from opsconsole.act.actuator import Actuator, Member, PoolState
+from opsconsole.act.null import NullActuator
+from opsconsole.clock import Clock, SystemClock
+from opsconsole.control import logs, server
+from opsconsole.control.api import Api
+from opsconsole.control.deciding import Laws
+from opsconsole.control.hands import Hands
+from opsconsole.control.journal import Journal
+from opsconsole.control.loop import Loop
+from opsconsole.control.observing import remembered
+from opsconsole.control.orders import Orders
+from opsconsole.control.settings import AgentSettings
+from opsconsole.domain.fleet import FleetState
+from opsconsole.domain.records import FleetSnapshot, ReplicaState
+from opsconsole.errors import OpsConsoleError
+from opsconsole.history.reader import Reader
+from opsconsole.history.retention import Retention
+from opsconsole.history.store import Store
+from opsconsole.observe.source import Source
+
+log = logging.getLogger(__name__)
+PARENT_WATCH_S = 0.5
+FOLD_BUDGET = 60_000  # replica pages folded at most when memory is rebuilt from history (a second or two)
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What differs between agents. A pool without an actuator gets the one that refuses."""
+
+    sources: Sequence[Source]
+    actuators: Mapping[str, Actuator] = field(default_factory=dict)
+    laws: Laws = policies.policy
+    reload: Callable[[], AgentSettings] | None = None  # on SIGHUP
+
+
+Build = Callable[[AgentSettings, Clock], Parts]
+
+
+def run_agent(settings: AgentSettings, build: Build, clock: Clock | None = None) -> int:
+    """Run until a signal or the parent's end. The exit code: 0, or 1 when the API could not be kept up."""
+    logs.set_up(settings.json_log)
+    ticking = clock or SystemClock()
+    with server.sole_agent(settings.data_dir):
+        return asyncio.run(_live(settings, build, ticking))
+
+
+async def _live(settings: AgentSettings, build: Build, clock: Clock) -> int:
+    stop = asyncio.Event()
+    parts = build(settings, clock)
+    store = Store(settings.database, Retention(most_bytes=settings.most_bytes))
+    try:
+        loop = await compose(settings, parts, store, clock)
+        _install_signals(stop, loop, parts, clock)
+        if settings.parent_pid is not None:
+            watching = asyncio.create_task(watch_parent(settings.parent_pid, stop, clock))
+        else:
+            watching = None
+        try:
+            return await serve(loop, clock, stop)
+        finally:
+            if watching is not None:
+                watching.cancel()
+    finally:
+        for source in parts.sources:
+            with contextlib.suppress(Exception):
+                await source.close()
+        store.close()
+
+
+async def compose(settings: AgentSettings, parts: Parts, store: Store, clock: Clock, *, threaded: bool = True) -> Loop:
+    """The loop of an agent, with what the last process left taken back."""
+    observed: dict[str, Callable[[str], PoolState]] = {}
+    fallback = NullActuator(lambda pool: observed["ask"](pool))
+    hands = Hands(parts.actuators, fallback, store, clock)
+    folded = await asyncio.to_thread(recall_fleet, settings, clock.now())
+    loop = Loop(settings, parts.sources, hands, parts.laws, Journal(store), clock, folded=folded, threaded=threaded)
+    observed["ask"] = lambda pool: observed_state(loop.feed.newest, pool)
+    return loop
+
+
+async def serve(loop: Loop, clock: Clock, stop: asyncio.Event) -> int:
+    """Tick and answer until `stop`."""
+    settings = loop.settings
+    orders = Orders(loop, clock)
+    api = Api(loop, orders, settings.tokens)
+    listeners: list[tuple[server.QuietServer, socket.socket]] = []
+    if settings.listen is not None:
+        server.check_listen(settings.listen, settings.tokens)
+        listeners.append((server.server(api.app, settings.listen), server.tcp_listener(settings.listen)))
+    listeners.append((server.server(api.app), server.unix_listener(settings.socket_path)))
+    ticking = asyncio.create_task(loop.run(stop))
+    try:
+        await server.serve_until(stop, listeners)
+        code = 0 if stop.is_set() else 1
+    finally:
+        stop.set()
+        await ticking
+        api.close()
+        settings.socket_path.unlink(missing_ok=True)
+    return code
+
+
+def recall_fleet(settings: AgentSettings, now: float) -> FleetState:
+    """The fold's memory from the history: the window tick by tick, the hour before it minute by minute."""
+    if not settings.database.is_file():
+        return FleetState()
+    options = settings.options
+    try:
+        reader = Reader(settings.database)
+    except OpsConsoleError as error:
+        log.error("history cannot be read: %s", error)
+        return FleetState()
+    with contextlib.closing(reader):
+        near = reader.range(now - options.window_s, now)
+        members = max((len(s.replicas) for s in near), default=0)
+        far: tuple[FleetSnapshot, ...] = ()
+        if members * 60 <= FOLD_BUDGET:
+            far = reader.range(now - options.long_s, now - options.window_s, step=60.0)
+    return remembered((*far, *near), settings)
+
+
+def observed_state(snapshot: FleetSnapshot | None, pool: str) -> PoolState:
+    """A pool as observation alone tells it: what stands in where nothing can be asked."""
+    views = [] if snapshot is None else [r for r in snapshot.replicas if r.pool == pool]
+    members = tuple(
+        Member(
+            r.replica,
+            ready=r.state in (ReplicaState.OK, ReplicaState.HOT, ReplicaState.SATURATED),
+            draining=r.state is ReplicaState.DRAINING,
+            phase=r.phase,
+            started_at=r.started_at,
+            expected_ready_at=r.expected_ready_at,
+            url=r.url,
+            streams=r.streams,
+        )
+        for r in views
+    )
+    gone = (ReplicaState.DOWN, ReplicaState.DRAINING)
+    return PoolState(pool, sum(r.state not in gone for r in views), members)
+
+
+async def watch_parent(pid: int, stop: asyncio.Event, clock: Clock) -> None:
+    """Set `stop` when the process `pid` is gone."""
+    is_child = os.getppid() == pid
+    while not stop.is_set():
+        if not (os.getppid() == pid if is_child else _exists(pid)):
+            log.warning("the process that started this agent is gone: ending")
+            stop.set()
+            return
+        await clock.sleep(PARENT_WATCH_S)
+
+
+def _exists(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _install_signals(stop: asyncio.Event, loop: Loop, parts: Parts, clock: Clock) -> None:
+    running = asyncio.get_running_loop()
+
+    def end() -> None:
+        if stop.is_set():
+            os._exit(1)
+        stop.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        running.add_signal_handler(number, end)
+    running.add_signal_handler(signal.SIGHUP, lambda: reload_settings(loop, parts.reload, clock))
+
+
+def reload_settings(loop: Loop, load: Callable[[], AgentSettings] | None, clock: Clock) -> None:
+    """Take a changed configuration from the next tick on; a wrong one is told and changes nothing."""
+    if load is None:
+        return
+    try:
+        fresh = load()
+    except OpsConsoleError as error:
+        loop.journal.say(clock.now(), "error", "", f"configuration not reloaded: {error}")
+        return
+    kept = loop.settings
+    loop.settings = replace(
+        fresh,
+        data_dir=kept.data_dir,
+        socket=kept.socket,
+        listen=kept.listen,
+        tokens=kept.tokens,
+        parent_pid=kept.parent_pid,
+    )
+    loop.journal.say(clock.now(), "mode", "", "configuration reloaded; sources and addresses stay until a restart")

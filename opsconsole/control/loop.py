@@ -1,0 +1,236 @@
+"""The loop: observe, fold, decide, act, journal, show; one tick after another on one clock.
+
+It composes the steps and holds what lives from tick to tick; each step's own module knows how. Nothing a replica, a
+source, a law or an actuator does ends it. The trap: `want` comes from the actuator at every tick, never from what this
+process remembers to have asked for, so that a restart or another writer cannot make it scale twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from opsconsole.act.actuator import PoolState
+from opsconsole.client.wire import dumps
+from opsconsole.clock import Clock
+from opsconsole.control.alerts import AlertBook
+from opsconsole.control.deciding import Decided, Decider, Laws
+from opsconsole.control.events import replica_events
+from opsconsole.control.feed import Feed
+from opsconsole.control.hands import Hands
+from opsconsole.control.journal import Journal, alert_entries
+from opsconsole.control.logs import log_entries
+from opsconsole.control.meter import Meter
+from opsconsole.control.mode import acts_by_itself
+from opsconsole.control.observing import FoldInput, gather, safe_fold
+from opsconsole.control.settings import AgentSettings, Mode, PoolSettings
+from opsconsole.control.situation import Surroundings, situation_of
+from opsconsole.control.stopwatch import Stopwatch
+from opsconsole.domain.fleet import FleetState
+from opsconsole.domain.records import FleetSnapshot, JournalEntry, Outcome, Plan, PoolView, ReplicaState, TickRecord
+from opsconsole.errors import OpsConsoleError
+from opsconsole.history.rings import Ring
+from opsconsole.observe.source import Source
+from policies.situation import Situation
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A pool as its actuator tells it in this tick; `state` is None when it could not be asked."""
+
+    state: PoolState | None
+    problem: str | None = None  # why nothing may be changed now
+
+
+class Loop:
+    """One agent's loop. `tick` is one turn; `run` turns until told to stop."""
+
+    def __init__(
+        self,
+        settings: AgentSettings,
+        sources: Sequence[Source],
+        hands: Hands,
+        laws: Laws,
+        journal: Journal,
+        clock: Clock,
+        *,
+        meter: Meter | None = None,
+        folded: FleetState | None = None,
+        threaded: bool = True,
+    ) -> None:
+        self.settings = settings
+        self.hands = hands
+        self.journal = journal
+        self.feed = Feed()
+        self.meter = meter or Meter()
+        self.ring = Ring()
+        self._sources = tuple(sources)
+        self._clock = clock
+        self._threaded = threaded
+        self._folded = folded or FleetState()
+        self._previous: FleetSnapshot | None = None
+        self._failing: dict[str, str] = {}  # by pool: what its law last failed with
+        self._decided_at = -math.inf
+        found = journal.recover()
+        self.holds = found.holds
+        self.alerts = AlertBook(silences=found.silences)
+        self._tick = found.last_tick
+        self._decider = Decider(laws, settings.baselines)
+        self._problems = self._decider.recall(found.memories)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Tick at every interval until `stop`; a tick that overruns delays the next and is not made up for."""
+        due = self._clock.monotonic()
+        while not stop.is_set():
+            late = self._clock.monotonic() - due
+            try:
+                await self.tick(late)
+            except Exception:
+                log.exception("a tick failed")
+                self.meter.failed()
+            due += self.settings.interval_s
+            behind = math.floor((self._clock.monotonic() - due) / self.settings.interval_s)
+            if behind > 0:
+                self.meter.skipped(behind)
+                due += behind * self.settings.interval_s
+            await _wait(stop, self._clock, due - self._clock.monotonic())
+        self.feed.close()
+
+    async def tick(self, late_s: float = 0.0) -> TickRecord:
+        """One turn. Raises only when the journal cannot be written."""
+        watch = Stopwatch(self._clock, self.meter)
+        now = self._clock.now()
+        settings = self.settings
+        gathered, standings = await asyncio.gather(
+            gather(self._sources, now, max(1.0, 2.0 * settings.interval_s)), self._standings()
+        )
+        watch.lap("observe")
+        self._tick += 1
+        self.holds = self.holds.current(now)
+        wants = {name: s.state.want for name, s in standings.items() if s.state is not None}
+        given = FoldInput(self._tick, now, settings, wants, gathered.sources, self.holds.notes(now))
+        snapshot, self._folded = safe_fold(given, gathered.observations, self._folded)
+        watch.lap("fold")
+        decided = self._decide(snapshot, standings) if self._is_due(now) else ()
+        self.ring.push(snapshot)
+        watch.lap("decide")
+        outcomes, entries = await self.hands.follow(self._tick)
+        plans, acted = await self._act(decided)
+        watch.lap("act")
+        self.alerts, changes = self.alerts.update(snapshot, settings.alerts)
+        lines = (*self._errors(decided), *replica_events(self._previous, snapshot), *entries, *acted)
+        lines = (*lines, *alert_entries(changes, snapshot))
+        text = await self._write(snapshot, decided, lines)
+        watch.lap("journal")
+        self._previous = snapshot
+        self._show(snapshot, decided, outcomes, text)
+        watch.finish(late_s)
+        return TickRecord(snapshot, tuple(d.view for d in decided), plans, outcomes)
+
+    async def _standings(self) -> dict[str, Standing]:
+        names = [pool.name for pool in self.settings.pools]
+        found = await asyncio.gather(*(self._standing(name) for name in names))
+        return dict(zip(names, found, strict=True))
+
+    async def _standing(self, pool: str) -> Standing:
+        try:
+            state = await self.hands.state(pool)
+        except OpsConsoleError as error:
+            return Standing(None, str(error))
+        if state.owner is not None:
+            return Standing(state, f"{state.owner} owns the scale of {pool}: two writers would fight")
+        return Standing(state)
+
+    def _is_due(self, now: float) -> bool:
+        if self.settings.mode is Mode.OFF:
+            return False
+        every = self.settings.decide_every_s or 0.0
+        if now - self._decided_at < every - 1e-6:
+            return False
+        self._decided_at = now
+        return True
+
+    def _decide(self, snapshot: FleetSnapshot, standings: dict[str, Standing]) -> tuple[Decided, ...]:
+        return tuple(
+            self._decider.decide(self._situation(snapshot, pool, standings[pool.name]), pool)
+            for pool in self.settings.pools
+        )
+
+    def _situation(self, snapshot: FleetSnapshot, pool: PoolSettings, standing: Standing) -> Situation:
+        around = Surroundings(
+            want=_present(snapshot, pool.name) if standing.state is None else standing.state.want,
+            frozen_reason=standing.problem,
+            holds=self.holds,
+            queue=(*self.ring.series(pool.name, _waiting), (snapshot.at, _waiting(snapshot.pool(pool.name)))),
+            interval_s=self.settings.decide_every_s or self.settings.interval_s,
+        )
+        return situation_of(snapshot, pool, around)
+
+    async def _act(self, decided: Sequence[Decided]) -> tuple[tuple[Plan, ...], tuple[JournalEntry, ...]]:
+        plans: list[Plan] = []
+        entries: list[JournalEntry] = []
+        if not acts_by_itself(self.settings.mode):
+            return (), ()
+        for item in decided:
+            if item.view.target == item.view.current:
+                continue
+            plan, lines = await self.hands.carry_out(item.view, "auto", self._tick)
+            entries += lines
+            if plan is not None:
+                plans.append(plan)
+        return tuple(plans), tuple(entries)
+
+    def _errors(self, decided: Sequence[Decided]) -> tuple[JournalEntry, ...]:
+        """Lines for laws that failed (once, not every tick) and for memories that could not be read."""
+        now, lines = self._clock.now(), list(self._problems)
+        self._problems = ()
+        fresh = {d.view.pool: d.error for d in decided if d.error is not None}
+        lines += [text for pool, text in fresh.items() if self._failing.get(pool) != text]
+        if decided:
+            self._failing = fresh
+        return tuple(JournalEntry(0, now, "error", "", text, self._tick) for text in lines)
+
+    async def _write(self, snapshot: FleetSnapshot, decided: Sequence[Decided], lines: Sequence[JournalEntry]) -> str:
+        def write() -> str:
+            text = dumps(snapshot)
+            state = self._decider.to_state() if decided else {}
+            log_entries(self.journal.write(snapshot, decided, lines, state, text))
+            return text
+
+        return await asyncio.to_thread(write) if self._threaded else write()
+
+    def _show(
+        self, snapshot: FleetSnapshot, decided: Sequence[Decided], outcomes: Sequence[Outcome], text: str
+    ) -> None:
+        views = tuple(d.view for d in decided)
+        self.feed.publish(snapshot, text, views)
+        self.meter.see(snapshot, views, self.alerts.views())
+        for outcome in outcomes:
+            self.meter.outcome(outcome)
+
+
+def _waiting(view: PoolView | None) -> float | None:
+    return None if view is None else view.waiting
+
+
+def _present(snapshot: FleetSnapshot, pool: str) -> int:
+    """Replicas that are or will be there, where no actuator can say how many are wanted."""
+    gone = (ReplicaState.DOWN, ReplicaState.DRAINING)
+    return sum(r.pool == pool and r.state not in gone for r in snapshot.replicas)
+
+
+async def _wait(stop: asyncio.Event, clock: Clock, seconds: float) -> None:
+    """Sleep on the loop's clock, or less when told to stop."""
+    sleeping = asyncio.ensure_future(clock.sleep(seconds))
+    stopping = asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait({sleeping, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in (sleeping, stopping):
+            task.cancel()
+        await asyncio.gather(sleeping, stopping, return_exceptions=True)
