@@ -27,7 +27,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from engine.call import Call
 from engine.chat import ChatTemplate
-from engine.config import SloClass
+from engine.config import SloClass, parse_slo
 from engine.http_gate import Gate, header, read_body, request_id_of, send_json
 from engine.protocol import ApiError, Body, flag, invalid, parse_body, string
 from engine.protocol_requests import CallSpec, check_model, read_chat, read_completion, render_chat
@@ -66,6 +66,7 @@ class EngineApp:
             Route("/tokenize", self._tokenize, methods=["POST"]),
             Route("/drain", self._drain, methods=["POST"]),
             Route("/undrain", self._undrain, methods=["POST"]),
+            Route("/slo", self._slo, methods=["POST"]),
         ]
         app = Starlette(routes=routes, lifespan=self._lifespan, exception_handlers={HTTPException: _http_error})
         return Gate(app, self.options.api_key)
@@ -79,12 +80,14 @@ class EngineApp:
 
     def salt_of(self, scope: Scope, spec: CallSpec) -> str:
         """Who may share cached prefixes. The two sources are framed apart, so that neither can imitate the other."""
-        token = self.options.router_token
-        given = header(scope, b"x-opsconsole-router")
-        trusted = token is not None and given is not None and secrets.compare_digest(given.encode(), token.encode())
-        if trusted and (salt := header(scope, b"x-cache-salt")) is not None:
+        if self._is_router(scope) and (salt := header(scope, b"x-cache-salt")) is not None:
             return f"router:{salt}"
         return "" if spec.cache_salt is None else f"client:{spec.cache_salt}"
+
+    def _is_router(self, scope: Scope) -> bool:
+        token = self.options.router_token
+        given = header(scope, b"x-opsconsole-router")
+        return token is not None and given is not None and secrets.compare_digest(given.encode(), token.encode())
 
     def replies(self, call: Call) -> Replies:
         return Replies(call, self.service.config.model_name, int(self._wall()))
@@ -144,6 +147,20 @@ class EngineApp:
         self.service.undrain()
         log.info("undrained", extra={"request_id": request_id_of(request.scope)})
         return JSONResponse({"status": self.service.phase.value, "streams": len(self.service.calls)}, 202)
+
+    async def _slo(self, request: HttpRequest) -> Response:
+        """The router's word on bounds, once they are known; a class must exist since its counters do."""
+        if not self._is_router(request.scope):
+            raise ApiError(403, "Only the router this engine trusts may set bounds.", code="forbidden")
+        body = parse_body(await read_body(request.scope, request.receive, self.options.body_limit))
+        try:
+            slo = parse_slo(string(body, "slo") or "")
+        except ValueError as error:
+            raise invalid("slo", str(error)) from None
+        if slo.name not in self.service.config.slo_classes:
+            raise invalid("slo", f"names {slo.name!r}; this engine has {', '.join(self.service.config.slo_classes)}.")
+        self.service.rebound(slo)
+        return JSONResponse({"name": slo.name, "ttft_s": slo.ttft_s, "tpot_s": slo.tpot_s})
 
 
 class _Generate:

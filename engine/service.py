@@ -12,6 +12,7 @@ import contextlib
 import logging
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from enum import StrEnum
 
 from engine.call import Call, Choice
@@ -100,6 +101,10 @@ class EngineService:
 
     def undrain(self) -> None:
         self._draining = False
+
+    def rebound(self, slo: SloClass) -> None:
+        """New bounds for a class there is; calls already open keep theirs."""
+        self.config = replace(self.config, slo_classes={**self.config.slo_classes, slo.name: slo})
 
     async def drained(self, deadline_s: float) -> int:
         """Wait until no call is left, at most `deadline_s`; then cut what is. Returns how many were cut."""

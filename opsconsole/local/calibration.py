@@ -21,8 +21,8 @@ from opsconsole.clock import Clock
 from opsconsole.errors import OpsConsoleError
 
 IDLE_REQUESTS = 4  # the first is not counted: it meets cold code
-USERS = (2, 4, 8, 16)
-STEP_SECONDS = 2.5
+USERS = (4, 8, 16)
+STEP_SECONDS = 2.0
 TTFT_FACTOR, TPOT_FACTOR = 5.0, 2.5
 TTFT_LEAST, TPOT_LEAST = 0.05, 0.005  # s; under these a bound would measure the machine's scheduler
 TARGET = 0.95

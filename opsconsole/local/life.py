@@ -51,7 +51,7 @@ class WorkerLife:
         """Tell the engine the bounds it counts by."""
         bounds = self._bounds()
         if bounds is not None and self._process is not None and self.worker.is_ready:
-            await self._process.post("/slo", {"default": bounds.limits()})
+            await self._process.post("/slo", {"slo": f"default:{bounds}"})
 
     def drain(self, deadline_s: float) -> None:
         """Begin to leave; a worker that serves nobody leaves at once."""

@@ -79,8 +79,9 @@ class WorkerProcess:
 
     async def post(self, path: str, body: Any = None) -> int | None:
         """Status of a POST; None where nothing answered."""
+        headers = {"x-opsconsole-router": self._settings.router_token}
         try:
-            return (await self._client.post(f"{self.worker.url}{path}", json=body)).status_code
+            return (await self._client.post(f"{self.worker.url}{path}", json=body, headers=headers)).status_code
         except httpx.HTTPError:
             return None
 

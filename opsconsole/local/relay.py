@@ -22,7 +22,7 @@ from opsconsole.local.router_table import Choice, RoutingTable
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 QUEUE_POLL = 0.05  # s
-UNTAKEN = (b"draining", b"not ready", b"not_ready", b"loading", b"warming")  # words of a 503 that mean: not begun
+UNTAKEN = (b"draining", b"starting")  # words of a 503 that mean: not begun
 HOP_BY_HOP = frozenset(
     [
         "connection",
