@@ -100,7 +100,7 @@ def _wanted(picture: Picture, trace: Sequence[RuleResult], calm: RuleResult) -> 
     raising = [r for r in trace if r is not calm and r.wants is not None]
     first = _from_zero(picture)
     if first is not None:
-        raising.append(first)
+        raising.insert(0, first)
     if raising:
         strongest = max(raising, key=lambda r: r.wants or 0)
         wants = strongest.wants or 0

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from policies.situation import LIVE, CapacityFacts, ReplicaFacts, Situation
+from policies.wording import replicas
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,7 @@ class Picture:
         if not self.situation.covered:
             return "not every live replica answered in this tick"
         if self.silent:
-            return f"{len(self.silent)} replicas are stale"
+            return f"{replicas(len(self.silent))} stale"
         for name, values in (
             ("queue", [r.waiting for r in self.live]),
             ("running", [r.running for r in self.live]),

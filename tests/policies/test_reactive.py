@@ -1,0 +1,132 @@
+"""The reactive law, rule by rule: what it wants and the sentence it says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from policies import reactive
+from policies.compose import picture_of
+from policies.decision import Verdict
+from policies.memory import Memory
+from policies.situation import CapacityFacts, Demand, ReplicaFacts, Situation, Thresholds
+
+Make = Callable[..., Situation]
+MakeReplica = Callable[..., ReplicaFacts]
+
+
+@pytest.mark.parametrize(
+    ("live", "waiting", "threshold", "wants"),
+    [
+        pytest.param(3, 8.0, 8.0, None, id="at the threshold is not above it"),
+        pytest.param(3, 9.0, 8.0, 4, id="27 waiting over 8 each is 4"),
+        pytest.param(8, 3.375, 3.0, 9, id="27 waiting over 3 each is 9"),
+        pytest.param(1, 80.0, 8.0, 2, id="no more than twice what serves"),
+        pytest.param(4, 40.0, 8.0, 8, id="four become eight"),
+    ],
+)
+def test_queue_wants_what_keeps_it_below_the_threshold(
+    situation: Make, live: int, waiting: float, threshold: float, wants: int | None
+) -> None:
+    picture = picture_of(situation(live, each={"waiting": waiting}, thresholds=Thresholds(queue=threshold)), Memory())
+    result, _ = reactive.queue(picture, Memory())
+    assert result.wants == wants
+
+
+def test_queue_says_numbers_units_and_how_long(situation: Make) -> None:
+    memory = Memory()
+    told = ""
+    for now in (1000.0, 1045.0):
+        scene = situation(8, now=now, each={"waiting": 3.375}, thresholds=Thresholds(queue=3.0))
+        result, memory = reactive.queue(picture_of(scene, memory), memory)
+        told = result.text
+    assert told == "queue 27 > 24 for 45 s wants 9"
+
+
+def test_queue_counts_only_after_its_hold(situation: Make) -> None:
+    memory = Memory()
+    wants = []
+    for now in (1000.0, 1010.0, 1020.0):
+        scene = situation(1, now=now, each={"waiting": 20.0}, thresholds=Thresholds(queue_hold_s=20.0))
+        result, memory = reactive.queue(picture_of(scene, memory), memory)
+        wants.append(result.wants)
+    assert wants == [None, None, 2]
+
+
+def test_queue_in_front_of_the_pool_counts(situation: Make) -> None:
+    picture = picture_of(situation(2, demand=Demand(gateway_waiting=30.0)), Memory())
+    result, _ = reactive.queue(picture, Memory())
+    assert result.wants == 4
+
+
+def test_queue_with_known_capacity_buys_no_more_than_the_backlog_needs(situation: Make) -> None:
+    scene = situation(
+        4,
+        each={"waiting": 50.0},
+        lead_s=100.0,
+        demand=Demand(request_rate=9.0),
+        capacity=CapacityFacts(request_rate=2.0),
+    )
+    result, _ = reactive.queue(picture_of(scene, Memory()), Memory())
+    assert result.wants == 6  # (9 + 200 / 100) / 2 = 5.5, where doubling would have bought 8
+
+
+@pytest.mark.parametrize(
+    ("kv", "live", "wants"),
+    [
+        pytest.param(0.85, 4, None, id="at the limit"),
+        pytest.param(0.9, 4, 5, id="3.6 over 0.85 is 5"),
+        pytest.param(1.0, 10, 12, id="10 over 0.85 is 12"),
+    ],
+)
+def test_kv_is_summed_and_never_averaged_away(situation: Make, kv: float, live: int, wants: int | None) -> None:
+    result, _ = reactive.kv(picture_of(situation(live, each={"kv_usage": kv}), Memory()), Memory())
+    assert result.wants == wants
+
+
+def test_preemption_wants_one_more_than_serves(situation: Make) -> None:
+    result, _ = reactive.preemption(picture_of(situation(3, each={"preempt_rate": 0.5}), Memory()), Memory())
+    assert (result.wants, result.verdict) == (4, Verdict.RAISES)
+    assert result.text == "preemptions 1.5/s > 0.3/s wants 4"
+
+
+@pytest.mark.parametrize(
+    ("demand", "capacity", "wants"),
+    [
+        pytest.param(Demand(request_rate=9.9), CapacityFacts(request_rate=2.0), 5, id="requests"),
+        pytest.param(Demand(request_rate=4.0), CapacityFacts(request_rate=2.0), None, id="served by what is there"),
+        pytest.param(
+            Demand(request_rate=1.0, output_rate=700.0),
+            CapacityFacts(request_rate=2.0, output_rate=100.0),
+            7,
+            id="the scarcer measure counts",
+        ),
+        pytest.param(
+            Demand(request_rate=6.0), CapacityFacts(request_rate=2.0, low=0.5), 6, id="unsure capacity counts low"
+        ),
+        pytest.param(Demand(), CapacityFacts(request_rate=2.0), None, id="unknown demand"),
+        pytest.param(Demand(request_rate=9.0), None, None, id="unknown capacity"),
+    ],
+)
+def test_demand_is_counted_in_replicas_worth(
+    situation: Make, demand: Demand, capacity: CapacityFacts | None, wants: int | None
+) -> None:
+    result, _ = reactive.demand(picture_of(situation(2, demand=demand, capacity=capacity), Memory()), Memory())
+    assert result.wants == wants
+
+
+@pytest.mark.parametrize("rule", [reactive.queue, reactive.kv, reactive.preemption], ids=lambda r: str(r.__name__))
+def test_unknown_signals_are_unknown_and_not_zero(situation: Make, rule: Any) -> None:
+    blind = {"waiting": None, "kv_usage": None, "preempt_rate": None}
+    result, _ = rule(picture_of(situation(2, each=blind), Memory()), Memory())
+    assert (result.wants, result.verdict) == (None, Verdict.UNKNOWN)
+
+
+def test_a_starting_replica_answers_for_what_it_was_started_for(situation: Make, replica: MakeReplica) -> None:
+    starting = replica("new", state="warming", expected_ready_at=1030.0, waiting=None, running=None, kv_usage=None)
+    scene = situation(replicas=(replica("old", waiting=12.0), starting), want=2)
+    result, _ = reactive.queue(picture_of(scene, Memory()), Memory())
+    assert (result.wants, result.verdict) == (2, Verdict.AGREES)
+    assert result.text.endswith("wants 2: 1 serve and 1 start, the last in 30 s")
