@@ -1,0 +1,191 @@
+"""The forecaster that is shipped: members, ensemble and conformal quantiles, one step at a time.
+
+`observe` takes the rate of each step (or `None`), `forecast` answers at any moment. It reads nothing later than the
+last observed step. It watches itself: while its loss is worse than last value's it says so and answers with last value.
+Trap: a daily hole or an outage is a run of zeros in a series that is otherwise never zero; it must not be learned from.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from forecaster.conformal import COLD_MIN, VARIANTS, Conformal
+from forecaster.ensemble import Ensemble, Loss
+from forecaster.experts import EWMA_2, EWMA_3, NAMES, Expertise
+from forecaster.forecast import LEADS_S, LEVELS, Forecast, sane
+from forecaster.schedule import announce, find_period
+from forecaster.series import Series
+
+Floats = NDArray[np.float64]
+
+BASE_STEP_S = 60.0
+OUTAGE_HOLD_MIN = 30.0
+DEMOTE_HOURS = 24.0
+
+
+class OnlineForecaster:
+    """One series' forecaster. `time_scale` compresses every time constant: 60 makes an hour of model time a minute."""
+
+    def __init__(self, step: float = BASE_STEP_S, start: float = 0.0, time_scale: float = 1.0) -> None:
+        if step <= 0 or time_scale <= 0:
+            raise ValueError("step and time scale must be positive")
+        self.step, self.time_scale = step, time_scale
+        self._minutes = step * time_scale / 60.0
+        steps = sorted({max(1, round(lead / 60.0 / self._minutes)) for lead in LEADS_S})
+        self._leads = np.array(steps, dtype=np.int64)
+        leads_min = np.asarray(self._leads * self._minutes, dtype=np.float64)
+        per_hour = 60.0 / self._minutes
+        self._bank = Expertise(self._leads, self._minutes, period=max(2, round(1440 / self._minutes)))
+        self._ensemble = Ensemble(len(steps), len(NAMES), per_hour)
+        self._conformal = Conformal(leads_min, per_hour)
+        self._duel = Loss((len(steps), 2), DEMOTE_HOURS * per_hour)  # mix against last value
+        self._scale = Loss((len(steps), 1), 0.5 * per_hour)
+        depth = int(self._leads.max()) + 1
+        self._ring: list[_Said | None] = [None] * depth
+        self._time = start
+        self._n = 0
+        self._zero_share = 0.0
+        self._usual = 0.0  # a day's average rate
+        self._outage = 0
+        self._gaps = 0
+        self._now: _Said | None = None
+        self._history: list[float] = []
+
+    def observe(self, rate: float | None) -> None:
+        """One step on. `None` is a gap; a zero where zeros are rare is taken for an outage for half an hour."""
+        if rate is not None and (not np.isfinite(rate) or rate < 0):
+            raise ValueError(f"a rate must be finite and not negative, got {rate}")
+        held = rate is None or self._is_outage(rate)
+        self._learn(None if held else rate)
+        self._bank.update(None if held else rate)
+        if rate is not None and not held:
+            gain = max(1 / (self._n + 1), 1 - 0.5 ** (self._minutes / 1440))
+            self._usual += gain * (rate - self._usual)
+        self._history.append(float("nan") if held or rate is None else rate)
+        self._gaps += rate is None
+        self._time += self.step
+        self._n += 1
+        self._now = self._say()
+        self._ring[self._n % len(self._ring)] = self._now
+
+    def _is_outage(self, rate: float) -> bool:
+        is_zero = rate <= 0.0
+        keep = 0.5 ** (self._minutes / 720.0)
+        usual = self._zero_share < 0.05 and self._n * self._minutes >= 10
+        self._outage = self._outage + 1 if is_zero and usual else 0
+        holding = 0 < self._outage <= OUTAGE_HOLD_MIN / self._minutes
+        if not holding:
+            self._zero_share = keep * self._zero_share + (1 - keep) * is_zero
+        return holding
+
+    def _learn(self, rate: float | None) -> None:
+        if rate is None or self._n == 0:
+            return
+        rows = [self._ring[(self._n + 1 - int(h)) % len(self._ring)] if h <= self._n else None for h in self._leads]
+        truth = np.array([rate if said is not None else np.nan for said in rows])
+        some = next((said for said in rows if said is not None), None)
+        if some is None:
+            return
+
+        def gather(name: str) -> Floats:
+            return np.stack([getattr(said or some, name)[i] for i, said in enumerate(rows)])
+
+        predictions, heads, centres = gather("predictions"), gather("heads"), gather("centres")
+        scale, level = gather("scale"), gather("level")
+        self._ensemble.learn(predictions, heads, truth, level)
+        self._conformal.learn(gather("candidates"), centres, scale, gather("quantiles"), truth)
+        self._duel.update(np.abs(np.stack([centres[:, 0], centres[:, 2]], axis=1) - truth[:, None]) / level[:, None])
+        self._scale.update(np.abs(centres[:, :1] - truth[:, None]))
+
+    def _say(self) -> _Said:
+        predictions = self._bank.predict()
+        heads = self._ensemble.heads(predictions)
+        mix = np.nan_to_num(self._ensemble.mix(heads))
+        ewma = np.nan_to_num(predictions[:, EWMA_3])
+        last = np.nan_to_num(predictions[:, 0])
+        centres = np.stack([mix, ewma, last], axis=1)
+        # Errors are weighed against the load now, but not against the nothing of a long outage.
+        level = np.full(len(mix), max(self._bank.level, 0.2 * self._usual, 1e-9))
+        known = self._scale.mass[:, 0] > 0
+        scale = np.where(known, self._scale.mean()[:, 0], 0.3 * level)
+        scale = np.maximum(scale, 0.01 * level)
+        candidates = self._conformal.candidates(centres, scale)
+        quantiles = self._conformal.quantiles(candidates, float(np.nan_to_num(predictions[0, EWMA_2])))
+        if self._outage:
+            # What has lasted d is likely to last another d: up to there the middle is zero, and the top holds,
+            # since load comes back at once when an outage ends.
+            short = self._leads <= self._outage
+            quantiles[np.ix_(short, np.array(LEVELS) <= 0.5)] = 0.0
+            centres[short, 0] = 0.0
+        return _Said(predictions, heads, centres, scale, level, candidates, sane(quantiles))
+
+    @property
+    def demoted(self) -> bool:
+        """Whether the mix has lost to last value over the last day, at most leads."""
+        if self._n * self._minutes < 120:
+            return False
+        loss = self._duel.mean()
+        return bool((loss[:, 0] > loss[:, 1] * 1.01).mean() > 0.5)
+
+    def forecast(self) -> Forecast:
+        """Quantiles for every lead, from what was observed so far."""
+        said = self._now
+        leads = tuple(float(h) * self.step for h in self._leads)
+        warnings = list(self._warnings())
+        if said is None:
+            return Forecast(self._time, leads, LEVELS, np.zeros((len(leads), len(LEVELS))), "none", self._time,
+                            ("no history: nothing is known of the load",))  # fmt: skip
+        values, model = said.quantiles, "online ensemble"
+        if self.demoted:
+            values = sane(values - said.centres[:, :1] + said.centres[:, 2:])
+            model = "last value"
+            warnings.append("demoted to last value: the ensemble lost to it over the last day")
+        weights = self._ensemble.weights[len(leads) // 2]
+        shown = {name: float(w) for name, w in zip(NAMES, weights, strict=True) if w >= 0.01}
+        events = announce(np.array(self._history), self._minutes)
+        return Forecast(self._time, leads, LEVELS, values, model, self._time, tuple(warnings), shown, events)
+
+    def _warnings(self) -> list[str]:
+        out = []
+        minutes = self._n * self._minutes
+        if minutes < COLD_MIN:
+            out.append(
+                f"short history ({minutes:.0f} min of {COLD_MIN:.0f}): shipped growth ratios widen the upper quantiles"
+            )
+        if self._outage:
+            out.append(f"outage: {self._outage} steps of zero where zeros are rare; holding the forecast from before")
+        if self._n and self._gaps / self._n > 0.05:
+            out.append(f"{100 * self._gaps / self._n:.0f} % of the history is missing")
+        return out
+
+    @property
+    def period_min(self) -> float | None:
+        """The period found in the history, in minutes of model time; `None` while there is none to be seen."""
+        return find_period(np.array(self._history), self._minutes)
+
+
+class _Said:
+    """What was said at one step, kept until its targets have arrived."""
+
+    __slots__ = ("candidates", "centres", "heads", "level", "predictions", "quantiles", "scale")
+
+    def __init__(
+        self, predictions: Floats, heads: Floats, centres: Floats, scale: Floats, level: Floats, candidates: Floats,
+        quantiles: Floats,
+    ) -> None:  # fmt: skip
+        self.predictions, self.heads, self.centres = predictions, heads, centres
+        self.scale, self.level, self.candidates, self.quantiles = scale, level, candidates, quantiles
+
+
+def fit(series: Series, time_scale: float = 1.0) -> OnlineForecaster:
+    """A forecaster that has seen all of `series`, resampled to steps of one minute of model time."""
+    step = max(series.step, BASE_STEP_S / time_scale)
+    regular = series.resample(round(step / series.step) * series.step)
+    forecaster = OnlineForecaster(regular.step, regular.start, time_scale)
+    for value, known in zip(regular.values, regular.known, strict=True):
+        forecaster.observe(float(value) if known else None)
+    return forecaster
+
+
+__all__ = ["VARIANTS", "OnlineForecaster", "fit"]
