@@ -89,7 +89,7 @@ class Page:
     values: list[float] = field(default_factory=list)
     types: dict[str, str] = field(default_factory=dict)  # family -> type
     helps: dict[str, str] = field(default_factory=dict)  # family -> help text
-    lines: int = 0  # that are not blank
+    lines: int = 0  # samples, TYPE and HELP
     bad: list[BadLine] = field(default_factory=list)
     bad_count: int = 0
     truncated: bool = False  # the last line had no end and was not read
@@ -255,10 +255,12 @@ def _value(rest: str) -> float | None:
 def _comment(line: str, stripped: str, page: Page, memo: SeriesMemo) -> None:
     match = _COMMENT.match(stripped)
     head, _, tail = line.rpartition(" ")
-    slot = memo.resolve(match.group(2)) if match else None
-    if match is None or slot is None:
-        # a comment of one word is never remembered: its head is a prefix that others may share
-        if match is not None and match.group(3):
+    if match is None:
+        page.lines -= 1  # anybody's comment: no sign that this is a metrics page
+        return
+    slot = memo.resolve(match.group(2))
+    if slot is None:
+        if match.group(3):  # a line without a body has a head that others share: not remembered
             memo.remember(head, _SKIP)
         return
     kind, body = match.group(1), match.group(3)

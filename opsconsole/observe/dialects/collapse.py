@@ -17,7 +17,8 @@ from opsconsole.observe.dialects.table import Dialect, Kind
 from opsconsole.observe.exposition import Series
 
 Row = tuple[Series, float]
-SENTINEL = 1e15  # above any count of ours; DCGM's blanks and broken exporters live there
+SENTINEL = 1e15  # above any count of ours; blanks of DCGM in 64 bits and broken exporters live there
+SENTINEL_32 = range(2147483632, 2147483648)  # blanks of DCGM in 32 bits
 
 
 class Scalar(NamedTuple):
@@ -62,6 +63,8 @@ def scalar(rows: Sequence[Row], kind: Kind, dialect: Dialect, scale: float = 1.0
             return Scalar(None, "not a number")
         if value < 0 or value == math.inf:
             return Scalar(None, f"{value:g} stands for unknown")
+    if kind is Kind.MEAN:
+        return Scalar(sum(values) / len(values))
     if kind is Kind.OCCUPANCY or kind is Kind.RATIO:
         if max(values) > 1.001:
             return Scalar(None, f"{max(values):g} is not a share between 0 and 1")
@@ -85,6 +88,21 @@ def breakdown(rows: Sequence[Row], labels: tuple[str, ...], dialect: Dialect) ->
             return None
         totals[key] = totals.get(key, 0.0) + value
     return totals or None
+
+
+def each(
+    rows: Sequence[Row], labels: tuple[str, ...], dialect: Dialect, scale: float, limit: float | None
+) -> dict[str, float] | None:
+    """A gauge for each value of a label; what is blank has no entry."""
+    found: dict[str, float] = {}
+    for series, value in without_copies(undivided(rows, dialect.total_labels), dialect.copy_labels):
+        key = _key(series, labels)
+        if key is None or not 0 <= value < SENTINEL or value in SENTINEL_32:
+            continue
+        scaled = value * scale
+        if limit is None or scaled <= limit:
+            found[key] = found.get(key, 0.0) + scaled
+    return found or None
 
 
 def _key(series: Series, labels: tuple[str, ...]) -> str | None:

@@ -24,6 +24,8 @@ def check(reading: Reading, groups: Groups, page: Page, dialect: Dialect, at: fl
     _kv_capacity(reading)
     _lora(reading, groups, at)
     _asleep(reading)
+    _kv_from_blocks(reading)
+    _before_first_token(reading)
 
 
 def _implausible_ttft(reading: Reading) -> None:
@@ -109,3 +111,22 @@ def _names(text: str) -> list[str]:
 def _asleep(reading: Reading) -> None:
     if reading.number("awake") == 0:
         reading.flag("asleep")
+
+
+def _kv_from_blocks(reading: Reading) -> None:
+    """Old Triton builds tell used and greatest blocks but no share."""
+    used, most = reading.number("kv_blocks_used"), reading.number("num_blocks")
+    if "kv_usage" not in reading.values and used is not None and most:
+        reading.values["kv_usage"] = reading.values["kv_usage_mean"] = min(1.0, used / most)
+
+
+def _before_first_token(reading: Reading) -> None:
+    """Dynamo's "queued" requests are those without a first token, inside the ones in flight: never added."""
+    active, before = reading.number("active"), reading.number("before_first_token")
+    if active is None:
+        return
+    if before is not None:
+        reading.values["generating"] = max(0.0, active - before)
+    reading.values.setdefault("running", active)
+    if "waiting" not in reading.values:
+        reading.unknown["waiting"] = "its queue lasts to the first token and lies inside the requests in flight"

@@ -36,8 +36,10 @@ class NameIndex:
         self.slots: dict[str, Slot] = {}
         for dialect in dialects:
             for row in dialect.fields:
-                for family in row.families():
-                    self._add(family, row.kind)
+                for name in (*row.names, *row.plus):
+                    self._add(name.family, row.kind)
+                    if name.part:
+                        self.slots[f"{name.family}_{name.part}"] = Slot(name.family, name.part)
             for family in dialect.fingerprints:
                 self.slots.setdefault(family, Slot(family, ""))
 

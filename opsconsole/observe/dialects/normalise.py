@@ -7,11 +7,12 @@ engine by one family; pages of Dynamo and Ray carry other people's families too,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 
 from opsconsole.domain.records import Sample
 from opsconsole.observe.dialects import DIALECTS, hazards
-from opsconsole.observe.dialects.collapse import Row, Scalar, breakdown, buckets, scalar
+from opsconsole.observe.dialects.collapse import Row, Scalar, breakdown, buckets, each, scalar
 from opsconsole.observe.dialects.names import NameIndex, wrapper_of
 from opsconsole.observe.dialects.reading import Reading, to_sample
 from opsconsole.observe.dialects.table import Dialect, Field, Kind, Name
@@ -48,6 +49,7 @@ def read(page: Page, at: float | None = None, dialects: Sequence[Dialect] = DIAL
         reading.engine, reading.title = main.engine, main.title
         _read_fields(reading, groups, main, page)
         _read_identity(reading, groups, main)
+        reading.versions = version_range(main, reading.names)
         hazards.check(reading, groups, page, main, at)
     _read_auxiliary(reading, groups, families, page, dialects, main)
     if main is None:
@@ -88,11 +90,11 @@ def _engine_of(groups: Groups, families: set[str], dialects: Sequence[Dialect]) 
 
 
 def _is_present(dialect: Dialect, groups: Groups, families: set[str]) -> bool:
-    if dialect.fingerprints or dialect.label_fingerprint:
-        if any(family in families for family in dialect.fingerprints):
-            return True
-        return dialect.label_fingerprint is not None and _has_label(dialect, groups)
-    return any(family.startswith(dialect.prefixes) for family in families)
+    if dialect.prefixes and any(family.startswith(dialect.prefixes) for family in families):
+        return True
+    if any(family in families for family in dialect.fingerprints):
+        return True
+    return dialect.label_fingerprint is not None and _has_label(dialect, groups)
 
 
 def _has_label(dialect: Dialect, groups: Groups) -> bool:
@@ -140,6 +142,7 @@ def _read_field(
         reading.unknown[row.name] = "a line of it could not be read"
         return
     reading.names[row.name] = name.family
+    reading.unknown.pop(row.name, None)
     if row.kind is Kind.HISTOGRAM:
         sums, counts = groups.get(Slot(name.family, "sum"), _NO_ROWS), groups.get(Slot(name.family, "count"), _NO_ROWS)
         found, why = buckets(rows, sums, counts, dialect)
@@ -149,6 +152,12 @@ def _read_field(
             reading.values[row.name] = found
     elif row.kind is Kind.INFO:
         _read_info(reading, row, name, rows)
+    elif row.kind is Kind.EACH:
+        found_each = each(rows, row.by, dialect, name.scale, name.limit)
+        if found_each is None:
+            reading.unknown[row.name] = "blank"
+        else:
+            reading.values[row.name] = found_each
     else:
         _store(reading, row, _with_parts(scalar(rows, row.kind, dialect, name.scale), row, groups, dialect))
         if row.by:
@@ -197,6 +206,34 @@ def _read_info(reading: Reading, row: Field, name: Name, rows: list[Row]) -> Non
     reading.values[row.name] = known[0] if row.name == "block_size" else sum(known)
 
 
+def version_range(dialect: Dialect, found: Mapping[str, str]) -> str:
+    """What the names found say of the engine's version: `>=0.9.2`, `0.7.3..0.10.2` or nothing."""
+    low: tuple[int, ...] = ()
+    high: tuple[int, ...] = ()
+    for row in dialect.fields:
+        for name in row.names:
+            bounds = _VERSIONS.search(name.versions) if found.get(row.name) == name.family else None
+            if bounds is None:
+                continue
+            since, until = _version(bounds.group(1) or bounds.group(2)), _version(bounds.group(3))
+            low = max(low, since)
+            high = until if until and (not high or until < high) else high
+    if high and high >= low:
+        return f"{_dotted(low)}..{_dotted(high)}"
+    return f">={_dotted(low)}" if low else ""
+
+
+_VERSIONS = re.compile(r"(?:>=([\d.]+)|([\d.]*?)\.\.(\d[\d.]*))")
+
+
+def _version(text: str | None) -> tuple[int, ...]:
+    return tuple(int(part) for part in (text or "").split(".") if part)
+
+
+def _dotted(version: tuple[int, ...]) -> str:
+    return ".".join(map(str, version))
+
+
 def _parsed(text: str) -> float | None:
     try:
         value = float(text)
@@ -216,7 +253,9 @@ def _read_identity(reading: Reading, groups: Groups, dialect: Dialect) -> None:
         for name in row.names:
             for series, _ in _rows(groups, name, row.kind):
                 labels = series.labels
-                wrapped = wrapped or wrapper_of(series.name)
+                wrapped = wrapped or wrapper_of(series.name) or ("dynamo" if "dynamo_component" in labels else None)
+                if "worker_addr" in labels or "server" in labels:
+                    reading.flag("router_view")  # a router's view of several engines, not an engine
                 for label in dialect.model_labels:
                     model = labels.get(label, "")
                     if model and model != "undefined" and model not in models:

@@ -68,7 +68,12 @@ _SAME = (
     "spec_drafts", "spec_draft_tokens", "spec_accepted_tokens", "ttft", "tpot", "itl", "e2e",
 )  # fmt: skip
 _SAMPLE_FIELDS = tuple((name, name) for name in _SAME) + tuple(_RENAMED.items())
-_FAILED_REASONS = frozenset({"abort", "error", "cancel", "cancelled", "failed"})
+_FAILURE_WORDS = ("abort", "error", "cancel", "fail")
+
+
+def is_failure(reason: str) -> bool:
+    """Whether a finish reason means that the client did not get its answer."""
+    return any(word in reason.lower() for word in _FAILURE_WORDS)
 
 
 def to_sample(reading: Reading, at: float, replica: str) -> Sample:
@@ -77,7 +82,7 @@ def to_sample(reading: Reading, at: float, replica: str) -> Sample:
     told: dict[str, Any] = {sample: get(name) for sample, name in _SAMPLE_FIELDS}
     reasons = reading.mapping("finished")
     if told["requests_failed"] is None and reasons is not None:
-        told["requests_failed"] = sum(n for reason, n in reasons.items() if reason.lower() in _FAILED_REASONS)
+        told["requests_failed"] = sum(n for reason, n in reasons.items() if is_failure(reason))
     awake, ready, draining = get("awake"), get("engine_ready"), get("engine_draining")
     return Sample(
         replica,
@@ -90,8 +95,19 @@ def to_sample(reading: Reading, at: float, replica: str) -> Sample:
         asleep=None if awake is None else awake == 0,
         ready=None if ready is None else ready == 1,
         draining=None if draining is None else draining == 1,
-        gpus=reading.mapping("gpus"),
+        gpus=_gpus(reading),
         flags=tuple(reading.flags),
         unknown=tuple(reading.unknown.items()),
         **told,
     )
+
+
+def _gpus(reading: Reading) -> dict[str, float] | None:
+    """`0/util`, `0/memory_used`...: one entry for each fact of each GPU."""
+    found = {
+        f"{gpu}/{name.removeprefix('gpu_')}": value
+        for name, values in reading.values.items()
+        if name.startswith("gpu_") and isinstance(values, dict)
+        for gpu, value in values.items()
+    }
+    return found or None

@@ -19,6 +19,8 @@ class Kind(StrEnum):
     OCCUPANCY = "occupancy"  # a share 0..1: the greatest over ranks, and the mean beside it
     LEVEL = "level"  # the same on every rank (a limit, a setting, a time): the greatest
     RATIO = "ratio"  # a share that is not an occupancy: the mean over ranks
+    MEAN = "mean"  # an average that is not a share: the mean over ranks
+    EACH = "each"  # a gauge for each value of a label, whose sum means nothing
     COUNTER = "counter"
     HISTOGRAM = "histogram"
     INFO = "info"  # the value is in a label
@@ -32,7 +34,8 @@ class Name:
     versions: str = ""  # ">=0.9.2", "0.6..0.9.0"; words for people, shown by doctor
     where: tuple[str, ...] = ()  # label, then the values that select the series
     label: str = ""  # INFO: the label that holds the value
-    scale: float = 1.0  # to seconds, tokens, shares
+    scale: float = 1.0  # to seconds, tokens, shares, bytes
+    limit: float | None = None  # after scaling; what is above is a sentinel
     part: str = ""  # "sum" or "count": only that part of a histogram, as a counter
     note: str = ""
 
@@ -98,6 +101,14 @@ def level(name: str, *names: Name | str, note: str = "") -> Field:
 
 def ratio(name: str, *names: Name | str, note: str = "") -> Field:
     return _field(name, Kind.RATIO, names, (), "", note)
+
+
+def mean(name: str, *names: Name | str, note: str = "") -> Field:
+    return _field(name, Kind.MEAN, names, (), "", note)
+
+
+def each(name: str, *names: Name | str, by: str, note: str = "") -> Field:
+    return _field(name, Kind.EACH, names, (), by, note)
 
 
 def info(name: str, *names: Name, note: str = "") -> Field:

@@ -13,6 +13,7 @@ from opsconsole.observe.dialects.table import (
     Field,
     Name,
     counter,
+    each,
     gauge,
     histogram,
     info,
@@ -21,12 +22,10 @@ from opsconsole.observe.dialects.table import (
     ratio,
 )
 
-_SOURCE_CACHED = ("source", "local_cache_hit", "external_kv_transfer")
-
 LOAD: tuple[Field, ...] = (
     gauge("running", "vllm_num_requests_running"),
     gauge("waiting", "vllm_num_requests_waiting", note="without deferred requests before 0.20"),
-    gauge("waiting_by_reason", Name("vllm_num_requests_waiting_by_reason", ">=0.20.2"), by="reason"),
+    each("waiting_by_reason", Name("vllm_num_requests_waiting_by_reason", ">=0.20.2"), by="reason"),
     gauge("swapped", Name("vllm_num_requests_swapped", "V0 ..0.9.0")),
     occupancy(
         "kv_usage",
@@ -108,7 +107,7 @@ EMBEDDED = replace(
     VLLM,
     engine="opsconsole",
     title="the embedded engine",
-    prefixes=("opsconsole_", "vllm_"),
+    prefixes=("opsconsole_",),
     versions="this release",
     fingerprints=("opsconsole_slo_requests", "opsconsole_engine_ready"),
     fields=(
