@@ -75,7 +75,7 @@ def _build(checkpoint: Checkpoint, recipe: Recipe) -> CausalModel:
         embedding=Embedding(embedding),
         layers=layers,
         norm=checkpoint.tensor("norm.weight").to(device, torch.float32),
-        head=make(head, None),
+        head=make(head, None, after_norm=True),
         frequencies=inverse_frequencies(config, checkpoint.rope_divisors).to(device),
     )
 
@@ -86,18 +86,20 @@ def _layer(checkpoint: Checkpoint, index: int, make: MakeLinear, device: torch.d
     def norm(part: str) -> torch.Tensor:
         return checkpoint.tensor(f"{name}{part}.weight").to(device, torch.float32)
 
-    def stacked(*parts: str, bias: bool) -> Linear:
+    def stacked(*parts: str, bias: bool, after_norm: bool) -> Linear:
         weight = torch.cat([checkpoint.tensor(f"{name}{part}.weight") for part in parts])
         added = torch.cat([checkpoint.tensor(f"{name}{part}.bias") for part in parts]) if bias else None
-        return make(weight, added)
+        return make(weight, added, after_norm=after_norm)
 
     return DecoderLayer(
         attention_norm=norm("input_layernorm"),
-        qkv=stacked("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", bias=config.attention_bias),
-        output=stacked("self_attn.o_proj", bias=config.output_bias),
+        qkv=stacked(
+            "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", bias=config.attention_bias, after_norm=True
+        ),
+        output=stacked("self_attn.o_proj", bias=config.output_bias, after_norm=False),
         mlp_norm=norm("post_attention_layernorm"),
-        gate_up=stacked("mlp.gate_proj", "mlp.up_proj", bias=config.mlp_bias),
-        down=stacked("mlp.down_proj", bias=config.mlp_bias),
+        gate_up=stacked("mlp.gate_proj", "mlp.up_proj", bias=config.mlp_bias, after_norm=True),
+        down=stacked("mlp.down_proj", bias=config.mlp_bias, after_norm=False),
         shape=HeadShape(
             heads=config.heads,
             kv_heads=config.kv_heads,

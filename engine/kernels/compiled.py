@@ -132,12 +132,12 @@ class CompiledOperators:
         return packed, scales
 
     def multiply(
-        self, x: torch.Tensor, packed: torch.Tensor, scales: torch.Tensor, bias: torch.Tensor | None
+        self, x: torch.Tensor, packed: torch.Tensor, scales: torch.Tensor, bias: torch.Tensor | None, *, fine: bool
     ) -> torch.Tensor:
-        """x quantised row by row, times packed weights; in the dtype of x."""
+        """x quantised row by row (to 16 bits when `fine`, else to 8), times packed weights; in the dtype of x."""
         rows, inputs = x.shape
         width, kind = scales.shape[0], KINDS[x.dtype]
-        scratch = torch.empty(padded(rows, 32) * padded(inputs, 64), dtype=torch.int8)
+        scratch = torch.empty((2 if fine else 1) * padded(rows, 32) * padded(inputs, 64), dtype=torch.int8)
         row_scales = torch.empty(rows)
         out = torch.empty((rows, width), dtype=x.dtype)
         self._linear_int8(
@@ -152,7 +152,7 @@ class CompiledOperators:
             scratch.data_ptr(),
             row_scales.data_ptr(),
             out.data_ptr(),
-            kind,
+            int(fine),
             int(self._has_tiles and rows > 1),
             self.threads,
         )

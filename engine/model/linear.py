@@ -5,7 +5,6 @@ Must not know: layers, files. Trap: a packed weight must not keep its float32 or
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Protocol
 
 import torch
@@ -23,7 +22,12 @@ class Linear(Protocol):
     def __call__(self, x: torch.Tensor) -> torch.Tensor: ...
 
 
-MakeLinear = Callable[[torch.Tensor, torch.Tensor | None], Linear]  # weight [outputs, inputs], bias
+class MakeLinear(Protocol):
+    """Packs a weight [outputs, inputs] and a bias [outputs]."""
+
+    def __call__(self, weight: torch.Tensor, bias: torch.Tensor | None, *, after_norm: bool) -> Linear:
+        """`after_norm`: the rows come out of an RMSNorm, where a few channels dwarf the others."""
+        ...
 
 
 class PlainLinear:
@@ -54,9 +58,11 @@ class PackedLinear:
 
 
 class Int8Linear:
-    """8-bit weights, one scale per output; activations quantised row by row inside the product, float in and out."""
+    """8-bit weights, one scale per output; activations quantised row by row inside the product, float in and out.
+    `fine` gives the activations 16 bits at the price of twice the multiplications, not of more memory read."""
 
-    def __init__(self, ops: CompiledOperators, weight: torch.Tensor, bias: torch.Tensor | None) -> None:
+    def __init__(self, ops: CompiledOperators, weight: torch.Tensor, bias: torch.Tensor | None, *, fine: bool) -> None:
+        self._fine = fine
         self._ops, self._inputs, self._width = ops, weight.shape[1], weight.shape[0]
         self._packed, self._scales = ops.pack(weight)
         self._bias = None if bias is None else bias.float().contiguous()
@@ -66,4 +72,4 @@ class Int8Linear:
         return self._packed.nbytes + self._scales.nbytes
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        return self._ops.multiply(x, self._packed, self._scales, self._bias)
+        return self._ops.multiply(x, self._packed, self._scales, self._bias, fine=self._fine)

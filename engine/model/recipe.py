@@ -73,7 +73,7 @@ def has_bf16_instructions() -> bool:
 def _plain(dtype: torch.dtype, device: torch.device, ops: Operators, notices: tuple[str, ...]) -> Recipe:
     packs = dtype == torch.bfloat16 and device.type == "cpu" and has_bf16_instructions()
 
-    def make(weight: torch.Tensor, bias: torch.Tensor | None) -> Linear:
+    def make(weight: torch.Tensor, bias: torch.Tensor | None, *, after_norm: bool) -> Linear:
         kept = None if bias is None else bias.to(device, dtype)
         return (PackedLinear if packs else PlainLinear)(weight.to(device, dtype), kept)
 
@@ -84,7 +84,7 @@ def _plain(dtype: torch.dtype, device: torch.device, ops: Operators, notices: tu
 def _int8(ops: CompiledOperators) -> Recipe:
     """float32 between the products; keys and values in bf16, which every variant widens with a shift."""
 
-    def make(weight: torch.Tensor, bias: torch.Tensor | None) -> Linear:
-        return Int8Linear(ops, weight, bias)
+    def make(weight: torch.Tensor, bias: torch.Tensor | None, *, after_norm: bool) -> Linear:
+        return Int8Linear(ops, weight, bias, fine=after_norm)
 
     return Recipe("int8", torch.float32, torch.bfloat16, torch.bfloat16, torch.device("cpu"), ops, make)
