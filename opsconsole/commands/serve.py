@@ -73,14 +73,13 @@ def serve(
     from engine.server import ServerOptions
     from opsconsole.local.weights import find_model
 
-    if policy not in list(QueueOrder):
-        raise UsageError(f"--policy {policy} is unknown; write fcfs or priority.")
-    if log_level not in ("debug", "info", "warning", "error"):
-        raise UsageError(f"--log-level {log_level} is unknown; write debug, info, warning or error.")
+    _one_of("--policy", policy, "fcfs", "priority")
+    _one_of("--log-level", log_level, "debug", "info", "warning", "error")
+    _one_of("--dtype", dtype, "auto", "fp32", "bf16", "fp16")
+    _one_of("--quantize", quantize, "auto", "int8", "none")
     found = None if step_time else find_model(model or None)
     log_as_json(log_level)
     try:
-        classes = [parse_slo(text) for text in slo]
         options = EngineOptions(
             model_name=served_model_name or (found.name if found else "stand-in"),
             kv_blocks=kv_blocks or None,
@@ -94,7 +93,7 @@ def serve(
             cap_chunks=chunk_cap,
             max_queued_requests=max_queued_requests,
             max_queued_tokens=max_queued_tokens or None,
-            slo_classes={slo_class.name: slo_class for slo_class in classes},
+            slo_classes={slo_class.name: slo_class for slo_class in map(parse_slo, slo)},
             shuffle_blocks=None if shuffle_blocks < 0 else shuffle_blocks,
         )
         bound = None if uds else _bind(host, port)
@@ -106,14 +105,14 @@ def serve(
         )
     except (ValueError, FileNotFoundError) as error:
         raise UsageError(str(error)) from error
-    server_options = ServerOptions(
-        api_key=api_key or None,
-        router_token=trusted_router_token or None,
-        body_limit=body_limit,
-        drain_deadline_s=drain_deadline,
-    )
+    server_options = ServerOptions(api_key or None, trusted_router_token or None, body_limit, drain_deadline)
     cut = _run(engine, server_options, clock, bound=bound, uds=uds)
     raise typer.Exit(1 if cut else 0)
+
+
+def _one_of(option: str, value: str, *words: str) -> None:
+    if value not in words:
+        raise UsageError(f"{option} {value} is unknown; write {', '.join(words[:-1])} or {words[-1]}.")
 
 
 def _model_engine(
@@ -121,10 +120,6 @@ def _model_engine(
 ) -> Engine:
     from engine.assembly import model_engine
 
-    if dtype not in ("auto", "fp32", "bf16", "fp16"):
-        raise UsageError(f"--dtype {dtype} is unknown; write auto, fp32, bf16 or fp16.")
-    if quantize not in ("auto", "int8", "none"):
-        raise UsageError(f"--quantize {quantize} is unknown; write auto, int8 or none.")
     return model_engine(path, options, clock.monotonic, dtype=dtype, quantize=quantize, threads=threads or None)
 
 
