@@ -16,7 +16,6 @@ import socket
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-import policies
 from opsconsole.act.actuator import Actuator, Member, PoolState
 from opsconsole.act.null import NullActuator
 from opsconsole.clock import Clock, SystemClock
@@ -36,6 +35,7 @@ from opsconsole.history.reader import Reader
 from opsconsole.history.retention import Retention
 from opsconsole.history.store import Store
 from opsconsole.observe.source import Source
+from policies.registry import policy
 
 log = logging.getLogger(__name__)
 PARENT_WATCH_S = 0.5
@@ -48,7 +48,7 @@ class Parts:
 
     sources: Sequence[Source]
     actuators: Mapping[str, Actuator] = field(default_factory=dict)
-    laws: Laws = policies.policy
+    laws: Laws = policy
     reload: Callable[[], AgentSettings] | None = None  # on SIGHUP
 
 
