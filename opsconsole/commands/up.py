@@ -55,9 +55,11 @@ def up(
 
 def _screen() -> Screen:
     """The console on our own agent."""
-    from opsconsole.commands.tui_cmd import show
+    import os
+
+    from opsconsole.commands.tui_cmd import build
 
     async def screen(address: str) -> None:
-        await show(address)
+        await build(address).run_async(mouse=not os.environ.get("OPSCONSOLE_NO_MOUSE"))
 
     return screen

@@ -19,6 +19,7 @@ from opsconsole.bench.openloop import run_closed_loop
 from opsconsole.bench.workload import DEMO_OUTPUT, build
 from opsconsole.clock import Clock
 from opsconsole.errors import OpsConsoleError
+from opsconsole.local.settings import Measured
 
 IDLE_REQUESTS = 4  # the first is not counted: it meets cold code
 USERS = (4, 8, 16)
@@ -41,6 +42,10 @@ class Calibration:
     users: int  # at once, when it did
     bounds: Bounds
     is_measured: bool  # False: the bounds are the user's own
+
+    def measured(self) -> Measured:
+        """For the other processes."""
+        return Measured(self.bounds, self.sustained, self.idle_ttft, self.idle_tpot)
 
     def lines(self) -> list[str]:
         """What is printed of it."""

@@ -126,7 +126,7 @@ class Session:
         )
         for line in calibration.lines():
             self._say(line)
-        await self._client.begin(calibration.bounds)
+        await self._client.begin(calibration.measured())
         await self._companions()
         self._say(f"serving {settings.model_name} on {settings.url}/v1")
         return calibration

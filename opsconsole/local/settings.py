@@ -1,7 +1,7 @@
 """What `up` was asked for, as one frozen value that every process of single-node mode reads from a file.
 
-Knows paths and numbers. Trap: a Unix socket's path has at most 107 bytes; a data directory that is too deep is refused
-here with a sentence instead of failing in five places.
+Knows paths and numbers. Trap: a Unix socket's path has at most about 100 bytes; a data directory that is too deep is
+refused here with a sentence instead of failing in five places.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,17 @@ from opsconsole.bench.bounds import Bounds
 from opsconsole.errors import UsageError
 
 POOL = "local"
-SOCKET_PATH_LIMIT = 107
+SOCKET_PATH_LIMIT = 100  # bytes; the kernel allows 107
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What calibration found, for the other processes: rates per second, times in seconds."""
+
+    bounds: Bounds
+    sustained: float | None = None  # requests/s of one worker
+    idle_ttft: float | None = None
+    idle_tpot: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +46,7 @@ class UpSettings:
     devices: tuple[str, ...] = ()  # accelerator per worker; empty: CPU
     threads: int = 1  # per worker
     bounds: Bounds | None = None  # None: calibrated
+    measured: Measured | None = None  # None until calibration is over
     policy: str = "reactive"
     stabilise_down: float = 10.0
     drain_deadline: float = 60.0
@@ -80,10 +92,19 @@ class UpSettings:
 def load_settings(path: Path) -> UpSettings:
     """What `save` wrote."""
     raw: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    bounds = raw.pop("bounds")
+    bounds, measured = raw.pop("bounds"), raw.pop("measured")
     for key in ("devices", "engine_args", "worker_args"):
         raw[key] = tuple(raw[key])
-    return UpSettings(**raw, bounds=Bounds(**bounds) if bounds else None)
+    return UpSettings(
+        **raw,
+        bounds=Bounds(**bounds) if bounds else None,
+        measured=read_measured(measured) if measured else None,
+    )
+
+
+def read_measured(raw: Mapping[str, Any]) -> Measured:
+    """Of its JSON form."""
+    return Measured(**{**raw, "bounds": Bounds(**raw["bounds"])})
 
 
 def default_data_dir() -> Path:

@@ -17,7 +17,7 @@ from opsconsole.clock import Clock
 from opsconsole.local.changes import Act, Acts, Change
 from opsconsole.local.companions import Companions
 from opsconsole.local.life import STOP_GRACE, WorkerLife
-from opsconsole.local.settings import POOL, UpSettings
+from opsconsole.local.settings import POOL, Measured, UpSettings
 from opsconsole.local.workers import Phase, Worker, Workers
 
 
@@ -40,10 +40,10 @@ class Supervisor:
         """Start the first worker alone: calibration wants a quiet machine; the rest follow at `begin`."""
         self._add(self._clock.now())
 
-    async def begin(self, bounds: Bounds) -> None:
+    async def begin(self, measured: Measured) -> None:
         """Calibration is over: the bounds are known, so companions and the other workers may start."""
-        self.bounds = bounds
-        self.settings = replace(self.settings, bounds=bounds)
+        self.bounds = measured.bounds
+        self.settings = replace(self.settings, bounds=measured.bounds, measured=measured)
         self.settings.save(self._file)
         await asyncio.gather(*(life.tell_bounds() for life in self._lives.values()))
         await self.companions.start()

@@ -10,8 +10,8 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import uvicorn
@@ -20,12 +20,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from opsconsole.bench.bounds import Bounds
 from opsconsole.clock import SystemClock
 from opsconsole.errors import OpsConsoleError
 from opsconsole.local.changes import Change
 from opsconsole.local.companions import Companions, bind
-from opsconsole.local.settings import load_settings
+from opsconsole.local.settings import load_settings, read_measured
 from opsconsole.local.supervisor import Supervisor
 
 WAIT_MOST = 30.0  # s a state request may wait for news
@@ -72,8 +71,7 @@ class Api:
         return JSONResponse(self._supervisor.state(int(query.get("events_after", 0))))
 
     async def _begin(self, request: Request) -> JSONResponse:
-        body = await request.json()
-        await self._supervisor.begin(Bounds(**body["bounds"]))
+        await self._supervisor.begin(read_measured(await request.json()))
         return JSONResponse(self._supervisor.state())
 
     async def _change(self, request: Request) -> JSONResponse:
@@ -110,8 +108,9 @@ class Api:
 class _Server(uvicorn.Server):
     """uvicorn without its own signal handlers; ours know a dead parent from a wish to stop."""
 
-    def install_signal_handlers(self) -> None:
-        return
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
 
 
 async def serve(settings_file: Path) -> None:
@@ -137,7 +136,7 @@ async def serve(settings_file: Path) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, asked_to_stop)
     supervisor.start()
-    serving = loop.create_task(server._serve())
+    serving = loop.create_task(server.serve())
     await ended.wait()
     await clock.sleep(0.05)
     server.should_exit = True

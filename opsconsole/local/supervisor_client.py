@@ -12,9 +12,9 @@ from typing import Any
 
 import httpx
 
-from opsconsole.bench.bounds import Bounds
 from opsconsole.errors import AgentUnavailable, PlanRefused
 from opsconsole.local.changes import Change
+from opsconsole.local.settings import Measured
 
 TIMEOUT = 5.0  # s, above what a request waits for news
 
@@ -45,9 +45,9 @@ class SupervisorClient:
             query |= {"after": str(after), "wait": str(wait)}
         return await self._ask("GET", "/state", params=query, timeout=TIMEOUT + wait)
 
-    async def begin(self, bounds: Bounds) -> dict[str, Any]:
+    async def begin(self, measured: Measured) -> dict[str, Any]:
         """Calibration is over."""
-        return await self._ask("POST", "/begin", json={"bounds": asdict(bounds)})
+        return await self._ask("POST", "/begin", json=asdict(measured))
 
     async def act(self, change: Change) -> dict[str, Any]:
         """Change the pool. Raises `PlanRefused` when the world is not the one of the change's version any more."""

@@ -6,7 +6,7 @@ replica that is warming, and must not show as an error.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from opsconsole.domain.records import SourceView
@@ -23,8 +23,9 @@ ASKABLE = ("warm", "ready", "drain")
 class LocalTargets:
     """The supervisor's members."""
 
-    def __init__(self, client: SupervisorClient) -> None:
+    def __init__(self, client: SupervisorClient, on_close: Callable[[], Awaitable[None]]) -> None:
         self._client = client
+        self._on_close = on_close
         self._targets: tuple[Target, ...] = ()
         self._view = SourceView(NAME, NAME, False, error="not asked yet")
         self._good_at: float | None = None
@@ -47,7 +48,7 @@ class LocalTargets:
         return self._view
 
     async def close(self) -> None:
-        return None
+        await self._on_close()
 
 
 def _target(member: Mapping[str, Any]) -> Target:

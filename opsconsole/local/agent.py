@@ -1,0 +1,105 @@
+"""The agent of single-node mode: scrapes the supervisor's workers and acts through the supervisor.
+
+`python -m opsconsole.local.agent SETTINGS`; composes what `control` runs and decides nothing. Trap: rates are taken
+over a window much shorter than a fleet's, because a load that has ended must show before the run does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+from opsconsole.clock import Clock
+from opsconsole.control.agent import Build, Parts, run_agent
+from opsconsole.control.settings import AgentSettings, Mode, PoolSettings
+from opsconsole.domain.fleet import FoldOptions, PoolSpec, SloSpec
+from opsconsole.errors import OpsConsoleError
+from opsconsole.history.store import Store
+from opsconsole.local.actuator import LocalActuator
+from opsconsole.local.chronicle import Chronicle
+from opsconsole.local.settings import POOL, UpSettings, load_settings
+from opsconsole.local.supervisor_client import SupervisorClient
+from opsconsole.local.targets import LocalTargets
+from opsconsole.observe.scrape import ScrapeSource
+from policies.situation import CapacityFacts, Limits
+
+WINDOW = 10.0  # s, of rates and latencies
+ASSUMED_LEAD = 15.0  # s, until a start has been seen
+
+
+def agent_settings(up: UpSettings) -> AgentSettings:
+    """`up`'s settings as the agent's."""
+    bounds = up.measured.bounds if up.measured else up.bounds
+    slos = (SloSpec("default", bounds.ttft, bounds.tpot, bounds.target),) if bounds else ()
+    pool = PoolSettings(
+        spec=PoolSpec(POOL, up.model_name, up.minimum, up.maximum, slos, gpus_per_replica=1 if up.devices else None),
+        limits=Limits(
+            minimum=up.minimum,
+            maximum=up.maximum,
+            stabilise_down_s=up.stabilise_down,
+            drain_deadline_s=up.drain_deadline,
+        ),
+        policy=up.policy,
+        lead_s=ASSUMED_LEAD,
+        capacity=_capacity(up),
+    )
+    return AgentSettings(
+        data_dir=up.folder,
+        fleet="this machine",
+        interval_s=up.interval,
+        mode=Mode.ACT,
+        allow_intents=True,
+        pools=(pool,),
+        socket=up.agent_socket,
+        parent_pid=os.getppid(),
+        options=FoldOptions(window_s=WINDOW),
+    )
+
+
+def _capacity(up: UpSettings) -> CapacityFacts | None:
+    if up.measured is None or up.measured.sustained is None:
+        return None
+    measured = up.measured
+    return CapacityFacts(
+        request_rate=measured.sustained,
+        source="bench",
+        samples=1,
+        idle_ttft=measured.idle_ttft,
+        idle_tpot=measured.idle_tpot,
+    )
+
+
+def builder(up: UpSettings) -> Build:
+    """The parts that differ from a daemon's: source and actuator over the supervisor's socket."""
+
+    def build(settings: AgentSettings, clock: Clock) -> Parts:
+        client = SupervisorClient(up.supervisor_socket)
+        store = Store(settings.database)
+        chronicle = asyncio.get_running_loop().create_task(Chronicle(store, client, clock, up.run_id).run())
+
+        async def close() -> None:
+            chronicle.cancel()
+            await asyncio.gather(chronicle, return_exceptions=True)
+            store.close()
+            await client.close()
+
+        source = ScrapeSource(LocalTargets(client, close), clock, name="workers")
+        return Parts((source,), {POOL: LocalActuator(client, clock, up.drain_deadline)})
+
+    return build
+
+
+def main() -> None:
+    """The process."""
+    up = load_settings(Path(sys.argv[1]))
+    try:
+        sys.exit(run_agent(agent_settings(up), builder(up)))
+    except OpsConsoleError as error:
+        sys.stderr.write(f"{error}\n")
+        sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()
