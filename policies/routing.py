@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from policies.routing_memory import RoutingMemory
+from policies.routing_memory import Match, RoutingMemory
 from policies.wording import number, percent
 
 __all__ = ["Placement", "RouteRequest", "RoutingMemory", "WorkerFacts", "place"]
@@ -49,6 +49,7 @@ class RoutingOptions:
     slow_start_s: float = 30.0
     slow_start_floor: float = 0.2  # weight of a worker in its first second
     stale_after_s: float = 10.0
+    shared_credit: float = 0.25  # of a prefix that many requests share: copying it is paid once and pays often
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,7 @@ class _Candidate:
     weight: float
     load: float
     matched: float  # tokens
+    credit: float  # tokens of the match that count for affinity
 
 
 DEFAULTS = RoutingOptions()
@@ -91,10 +93,12 @@ def place(
     candidates = []
     for facts in eligible:
         weight = _weight(facts, now, options)
-        matched = request.tokens * matches.get(facts.name, 0) / chunks
-        candidates.append(_Candidate(facts, weight, facts.inflight_tokens / weight, matched))
+        match = matches.get(facts.name, Match(0, 0))
+        each = request.tokens / chunks
+        credit = each * (match.chunks - match.shared + options.shared_credit * match.shared)
+        candidates.append(_Candidate(facts, weight, facts.inflight_tokens / weight, each * match.chunks, credit))
     allowed = _bounded(request, candidates, options)
-    scores = {c.facts.name: c.load + (request.tokens - c.matched) / c.weight for c in candidates}
+    scores = {c.facts.name: c.load + (request.tokens - c.credit) / c.facts.capacity_weight for c in candidates}
     best = min(scores[c.facts.name] for c in allowed)
     tied = sorted((c for c in allowed if scores[c.facts.name] <= best * (1 + 1e-9)), key=lambda c: c.facts.name)
     chosen = tied[min(len(tied) - 1, int(draw * len(tied)))]

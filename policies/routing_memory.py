@@ -9,18 +9,37 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+
+class Match(NamedTuple):
+    """How many leading chunks a worker is believed to hold, and how many of those many requests share."""
+
+    chunks: int
+    shared: int
+
+
+class _Chunk:
+    """Who holds one chunk (worker -> generation, last used), and how many different chunks followed it."""
+
+    __slots__ = ("followers", "holders")
+
+    def __init__(self) -> None:
+        self.holders: dict[str, tuple[int, float]] = {}
+        self.followers = 0
 
 
 class RoutingMemory:
-    """An LRU over chunk hashes, each with its holders: worker -> (generation, last used)."""
+    """An LRU over chunk hashes. A chunk that many different ones follow ends a prefix that many requests share."""
 
-    def __init__(self, entries: int = 100_000, ttl_s: float = 300.0, chunks: int = 256) -> None:
-        self._chunks: OrderedDict[int, dict[str, tuple[int, float]]] = OrderedDict()
+    def __init__(self, entries: int = 100_000, ttl_s: float = 300.0, chunks: int = 256, shared_from: int = 8) -> None:
+        self._chunks: OrderedDict[int, _Chunk] = OrderedDict()
         self._starts: dict[str, float | None] = {}
         self._generations: dict[str, int] = {}
         self._entries = entries
         self._ttl_s = ttl_s
         self._most = chunks
+        self._shared_from = shared_from
 
     def __len__(self) -> int:
         return len(self._chunks)
@@ -37,38 +56,45 @@ class RoutingMemory:
         """Drop all that is believed of one worker; in constant time, stale entries fall out as they are met."""
         self._generations[worker] = self._generations.get(worker, 0) + 1
 
-    def matches(self, hashes: Sequence[int], workers: Collection[str], now: float) -> dict[str, int]:
-        """How many leading chunks each worker is believed to hold."""
-        found: dict[str, int] = {}
+    def matches(self, hashes: Sequence[int], workers: Collection[str], now: float) -> dict[str, Match]:
+        """What each worker is believed to hold of this prefix, without a gap."""
+        found: dict[str, Match] = {}
         remaining = set(workers)
-        for position, chunk in enumerate(hashes[: self._most]):
-            holders = self._chunks.get(chunk)
-            if holders is None:
+        shared = 0
+        for depth, hash_ in enumerate(hashes[: self._most], start=1):
+            chunk = self._chunks.get(hash_)
+            if chunk is None:
                 break
-            remaining = {w for w in remaining if w in holders and self._holds(w, holders[w], now)}
+            remaining = {w for w in remaining if w in chunk.holders and self._holds(w, chunk.holders[w], now)}
             if not remaining:
                 break
+            if chunk.followers >= self._shared_from:
+                shared = depth
             for worker in remaining:
-                found[worker] = position + 1
+                found[worker] = Match(depth, shared)
         return found
 
     def remember(self, hashes: Sequence[int], worker: str, now: float) -> None:
         """The worker now computes, and so caches, these chunks."""
         entry = (self._generations.get(worker, 0), now)
-        for chunk in hashes[: self._most]:
-            holders = self._chunks.get(chunk)
-            if holders is None:
-                self._chunks[chunk] = {worker: entry}
+        before: _Chunk | None = None
+        for hash_ in hashes[: self._most]:
+            chunk = self._chunks.get(hash_)
+            if chunk is None:
+                chunk = self._chunks[hash_] = _Chunk()
+                if before is not None:
+                    before.followers += 1
             else:
-                holders[worker] = entry
-                self._chunks.move_to_end(chunk)
+                self._chunks.move_to_end(hash_)
+            chunk.holders[worker] = entry
+            before = chunk
         while len(self._chunks) > self._entries:
             self._chunks.popitem(last=False)
 
     def check(self) -> None:
         """Raise AssertionError when the bounds do not hold."""
         assert len(self._chunks) <= self._entries, f"{len(self._chunks)} chunks, at most {self._entries}"
-        assert all(self._chunks.values()), "a chunk without holders"
+        assert all(c.holders for c in self._chunks.values()), "a chunk without holders"
 
     def _holds(self, worker: str, entry: tuple[int, float], now: float) -> bool:
         generation, used = entry

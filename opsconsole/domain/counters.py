@@ -50,7 +50,7 @@ def advance(counter: Counter | None, value: float | None, *, restart: bool = Fal
         return Counter(0.0 if counter is None else counter.total, value, 0 if counter is None else counter.resets)
     if restart or value < counter.raw:
         return Counter(counter.total + value, value, counter.resets + 1)
-    return Counter(counter.total + value - counter.raw, value, counter.resets)
+    return Counter(counter.total + (value - counter.raw), value, counter.resets)
 
 
 @dataclass(frozen=True, slots=True)

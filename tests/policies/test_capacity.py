@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -58,7 +59,7 @@ def test_learning_keeps_the_idle_latencies_that_were_measured(situation: Make) -
 
 def test_uncertainty_is_shown_as_a_share(situation: Make) -> None:
     scenes = [s for i, rate in enumerate((6.0, 10.0, 14.0, 10.0)) for s in full(situation, 1, rate, 0.0)]
-    scenes = [Situation(**{**_fields(s), "now": 1000.0 + 10 * i}) for i, s in enumerate(scenes)]
+    scenes = [replace(s, now=1000.0 + 10 * i) for i, s in enumerate(scenes)]
     found = capacity.facts(situation(), fold(scenes))
     assert found is not None
     assert found.low <= 1.0 <= found.high
@@ -109,7 +110,3 @@ def test_a_fleet_with_a_starting_replica_is_not_at_its_limit(situation: Make, re
 )
 def test_what_counts_as_full(situation: Make, each: dict[str, float], expected: bool) -> None:
     assert capacity.is_full(picture_of(situation(2, each=each), Memory())) is expected
-
-
-def _fields(scene: Situation) -> dict[str, object]:
-    return {name: getattr(scene, name) for name in scene.__dataclass_fields__}

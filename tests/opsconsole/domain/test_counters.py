@@ -1,0 +1,87 @@
+"""Counters: resets, restarts, gaps and first samples."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from opsconsole.domain.counters import Counter, Point, advance, alternates, increase, rate, restarted
+
+
+@pytest.mark.parametrize(
+    ("readings", "total", "resets"),
+    [
+        pytest.param([(100, False)], 0, 0, id="the first sample is a baseline and no increase"),
+        pytest.param([(100, False), (130, False)], 30, 0, id="a rise"),
+        pytest.param([(100, False), (7, False)], 7, 1, id="a drop adds what was counted since"),
+        pytest.param([(100, False), (130, True)], 130, 1, id="a restart adds all, even if the value is higher"),
+        pytest.param([(100, False), (None, False), (130, False)], 30, 0, id="a gap loses nothing"),
+        pytest.param([(None, False), (100, False)], 0, 0, id="unknown first"),
+        pytest.param([(0, False), (5, False), (0, True), (3, False)], 8, 1, id="restart seen at zero"),
+    ],
+)
+def test_totals_across_resets(readings: list[tuple[float | None, bool]], total: float, resets: int) -> None:
+    counter: Counter | None = None
+    for value, again in readings:
+        counter = advance(counter, value, restart=again)
+    assert counter is not None
+    assert (counter.total, counter.resets) == (total, resets)
+
+
+def test_only_unknown_readings_are_unknown() -> None:
+    assert advance(None, None) is None
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.one_of(st.none(), st.floats(0, 1e6)), max_size=30))
+def test_a_total_never_falls(values: list[float | None]) -> None:
+    counter: Counter | None = None
+    last = 0.0
+    for value in values:
+        counter = advance(counter, value)
+        if counter is not None:
+            assert counter.total >= last
+            last = counter.total
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [(5.0, 5.0, False), (5.0, 5.4, False), (5.0, 9.0, True), (None, 9.0, False), (5.0, None, False)],
+)
+def test_what_is_a_restart(before: float | None, after: float | None, expected: bool) -> None:
+    assert restarted(before, after) is expected
+
+
+@pytest.mark.parametrize(
+    ("starts", "expected"),
+    [
+        pytest.param([1.0, 1.0, 1.0], False, id="one process"),
+        pytest.param([1.0, 9.0, 30.0], False, id="two restarts"),
+        pytest.param([1.0, 9.0, 1.0], True, id="the first comes back"),
+        pytest.param([1.0, None, 1.0], False, id="unknown between"),
+        pytest.param([], False, id="nothing"),
+    ],
+)
+def test_two_processes_behind_one_address(starts: list[float | None], expected: bool) -> None:
+    assert alternates(starts) is expected
+
+
+@pytest.mark.parametrize(
+    ("points", "since", "expected"),
+    [
+        pytest.param([(0, 0), (10, 50)], 0, (50, 10), id="two points"),
+        pytest.param([(0, 0), (10, 50), (20, 60)], 5, (10, 10), id="older points are outside"),
+        pytest.param([(0, 0)], 0, None, id="one point is no rate"),
+        pytest.param([(0, 0), (10, None)], 0, None, id="one known point is no rate"),
+        pytest.param([(0, 0), (10, None), (20, 40)], 0, (40, 20), id="across a gap"),
+        pytest.param([(5, 0), (5, 9)], 0, None, id="no time passed"),
+        pytest.param([], 0, None, id="nothing"),
+    ],
+)
+def test_increase_over_a_window(
+    points: list[tuple[float, float | None]], since: float, expected: tuple[float, float] | None
+) -> None:
+    marks = [Point(at, total) for at, total in points]
+    assert increase(marks, since) == expected
+    assert rate(marks, since) == (None if expected is None else expected[0] / expected[1])
