@@ -54,7 +54,7 @@ class DemoApi:
                 Route("/readyz", self._ready, methods=get),
                 Route("/healthz", self._ready, methods=get),
             ],
-            exception_handlers={OpsConsoleError: _refused},  # type: ignore[dict-item]
+            exception_handlers={OpsConsoleError: _refused},
         )
 
     async def _ready(self, request: Request) -> Response:

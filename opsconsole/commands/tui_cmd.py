@@ -67,7 +67,7 @@ def check_terminal() -> None:
     if sys.stderr.isatty():
         return
     if sys.stdout.isatty():
-        sys.__stderr__ = sys.stdout  # type: ignore[misc]
+        sys.__stderr__ = sys.stdout  # type: ignore[misc, assignment]
         return
     raise UsageError("The console needs a terminal to draw on; `opsconsole status` prints the fleet without one.")
 

@@ -85,7 +85,7 @@ def framed(title: str, lines: Sequence[Line], cells: int, rows: int, glyphs: Gly
         return [fit(line, cells) for line in list(lines)[:rows]] + [fit((), cells)] * max(0, rows - len(lines))
     inner = cells - 2
     head = cut(f" {title} " if title else "", inner - 2)
-    a, b, c, d = glyphs.corners
+    a, b, c, d = tuple(glyphs.corners)
     dashes = inner - 1 - width(head)
     out: list[Line] = [
         (Cell(a + glyphs.flat, style), Cell(head, "head"), Cell(glyphs.flat * dashes + b, style)),
@@ -119,6 +119,7 @@ def area(
     high: float | None = None,
     label: str = "",
     style: str = "spark",
+    percent: bool = False,
 ) -> list[Line]:
     """A filled chart over time with its scale at the left; `label` stands at the right of the first row."""
     if rows <= 0 or cells <= 6:
@@ -131,7 +132,8 @@ def area(
     for row in range(rows):
         floor = rows - 1 - row
         text = "".join(_column(known(value), bottom, top, rows, floor, glyphs) for value in columns)
-        scale = _scale(top) if row == 0 else (_scale(bottom) if floor == 0 else "")
+        at = top if row == 0 else bottom if floor == 0 else None
+        scale = "" if at is None else _scale(at * 100 if percent else at)
         axis = glyphs.axis if scale else glyphs.upright
         line = [Cell(scale.rjust(gutter - 1) + axis, "dim"), Cell(text, style)]
         if row == 0 and label:

@@ -128,7 +128,7 @@ class Feed:
                     ("holds", client.holds),
                 ):
                     with contextlib.suppress(OpsConsoleError):
-                        changes[name] = await ask()  # type: ignore[operator]
+                        changes[name] = await ask()
                 with contextlib.suppress(OpsConsoleError):
                     changes["findings"] = await client.findings()
             self._update(changes)

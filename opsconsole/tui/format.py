@@ -130,7 +130,7 @@ def percent(fraction: float | None, digits: int = 0) -> str:
 
 
 def share(interval: Interval | None, digits: int = 1, sign: str = "%") -> str:
-    """A share that may be known only as a range: 97.2%, >=96.8%, <=12.0%, 91.0-97.2%."""
+    """A share that may be known only as a range: 97.2%, >=96.8%, <=12.0%, 91-98%."""
     if interval is None or known(interval.low) is None or known(interval.high) is None:
         return MISSING
     low, high = percent(interval.low, digits), percent(interval.high, digits)
@@ -140,7 +140,8 @@ def share(interval: Interval | None, digits: int = 1, sign: str = "%") -> str:
         return f">={low}{sign}"
     if interval.low <= 0:
         return f"<={high}{sign}"
-    return f"{low}-{high}{sign}"
+    # Rounded outwards, so that the range shown holds the range meant.
+    return f"{math.floor(interval.low * 100)}-{math.ceil(interval.high * 100)}{sign}"
 
 
 def burn(value: float | None) -> str:

@@ -119,7 +119,8 @@ class Trends:
         """The sum over pools at each tick; None where any pool's value is unknown in all of them."""
         series = [self.pool(name, field_name) for name in self._pools]
         length = max((len(s) for s in series), default=0)
-        padded = [[None] * (length - len(s)) + s for s in series]
+        blank: list[float | None] = [None]
+        padded = [blank * (length - len(s)) + s for s in series]
         out: list[float | None] = []
         for column in zip(*padded, strict=True):
             seen = [value for value in column if value is not None]

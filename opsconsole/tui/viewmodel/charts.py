@@ -62,7 +62,8 @@ def _quantiles(forecast: ForecastView | None) -> list[tuple[float, float | None,
     out = []
     for lead, values in zip(forecast.leads, forecast.quantiles, strict=False):
         at = forecast.made_at + lead
-        out.append((at, *(at_level(forecast.levels, values, level) for level in (0.1, 0.5, 0.9))))
+        low, half, high = (at_level(forecast.levels, values, level) for level in (0.1, 0.5, 0.9))
+        out.append((at, low, half, high))
     return out
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from opsconsole.tui.layout import Size
 from opsconsole.tui.state import ViewState
-from opsconsole.tui.viewmodel import events, fleet
+from opsconsole.tui.viewmodel import caches, decisions, events, fleet, replica, slo
 from opsconsole.tui.viewmodel.frame import Frame
 from opsconsole.tui.world import Look, World
 
@@ -14,9 +14,9 @@ View = Callable[[World, ViewState, Look, Size], Frame]
 
 VIEWS: Mapping[str, View] = {
     "fleet": fleet.view,
-    "replica": fleet.view,
-    "decisions": fleet.view,
-    "slo": fleet.view,
-    "caches": fleet.view,
+    "replica": replica.view,
+    "decisions": decisions.view,
+    "slo": slo.view,
+    "caches": caches.view,
     "events": events.view,
 }

@@ -1,0 +1,66 @@
+"""A screen written to files: the picture as SVG and the data behind it as JSON.
+
+It must not write over anything: a name in use gets a number. The trap: the JSON is the snapshot shown (a past one when
+time was travelled), so that picture and data never disagree.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from opsconsole.tui import format as fmt
+from opsconsole.tui.session import Session
+
+if TYPE_CHECKING:
+    from opsconsole.tui.app import ConsoleApp
+
+
+def write(app: ConsoleApp, path: str = "") -> str:
+    """Write both; the sentence for the foot."""
+    session = app.session
+    stem = Path(path).with_suffix("") if path else Path(default_name(session))
+    try:
+        stem = unused(stem)
+        stem.with_suffix(".svg").write_text(app.export_screenshot(title="opsconsole"), encoding="utf-8")
+        text = json.dumps(data(session), indent=1, allow_nan=False)
+        stem.with_suffix(".json").write_text(text + "\n", encoding="utf-8")
+    except OSError as error:
+        return f"not written: {error.strerror}: {error.filename}"
+    return f"wrote {stem}.svg and {stem}.json"
+
+
+def default_name(session: Session) -> str:
+    """opsconsole-fleet-120431."""
+    snapshot = session.shown.snapshot
+    at = fmt.clock(snapshot.at, session.look.zone).replace(":", "") if snapshot else "empty"
+    return f"opsconsole-{session.state.page}-{at}"
+
+
+def unused(stem: Path) -> Path:
+    """The name, or with -2, -3 ... when files of that name exist."""
+    for number in itertools.count(1):
+        candidate = stem if number == 1 else stem.with_name(f"{stem.name}-{number}")
+        if not candidate.with_suffix(".svg").exists() and not candidate.with_suffix(".json").exists():
+            return candidate
+    raise AssertionError("counting does not end")
+
+
+def data(session: Session) -> dict[str, Any]:
+    """What the screen was drawn from."""
+    from opsconsole.client.wire import to_json
+
+    world = session.shown
+    return {
+        "page": session.state.page,
+        "filter": session.state.filter,
+        "sort": session.state.sort,
+        "link": world.link.state.value,
+        "snapshot": to_json(world.snapshot) if world.snapshot else None,
+        "decisions": [to_json(d) for d in world.decisions],
+        "forecasts": [to_json(f) for f in world.forecasts],
+        "alerts": [to_json(a) for a in world.alerts],
+        "journal": [to_json(e) for e in world.journal[-200:]],
+    }

@@ -1,0 +1,145 @@
+"""The dialog in which a change is looked at, confirmed and followed; Escape and the default are to do nothing.
+
+It must not decide what may be done; `acting.Change` says what is missing. The trap: closing the dialog of an applied
+plan does not stop the plan, so the application goes on following it and says how it ended.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from textual import events
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.screen import ModalScreen
+from textual.timer import Timer
+from textual.widgets import Input
+
+from opsconsole.errors import OpsConsoleError
+from opsconsole.tui import acting
+from opsconsole.tui.cells import fit
+from opsconsole.tui.viewmodel import dialog as view
+from opsconsole.tui.viewmodel.frame import Frame
+from opsconsole.tui.widgets.grid import Grid
+
+if TYPE_CHECKING:
+    from opsconsole.tui.app import ConsoleApp
+
+WIDTH = 66
+DRY_RUN_AFTER_S = 0.25
+
+
+def open_dialog(app: ConsoleApp, kind: str, argument: str) -> None:
+    """Open the dialog, or say why there is nothing to open."""
+    change = acting.begin(app.session, kind, argument)
+    if isinstance(change, str):
+        app.session.say(change)
+        return
+    app.push_screen(ChangeScreen(change))
+
+
+class ChangeScreen(ModalScreen[None]):
+    """One change."""
+
+    DEFAULT_CSS = """
+    ChangeScreen > Vertical { width: 66; max-width: 100%; height: auto; background: $panel; padding: 0; }
+    ChangeScreen Grid { height: 1; }
+    ChangeScreen Input { height: 1; border: none; padding: 0 2; background: $surface; }
+    ChangeScreen Input:focus { border: none; }
+    """
+    app: ConsoleApp
+
+    def __init__(self, change: acting.Change) -> None:
+        super().__init__()
+        self.change = change
+        self._timer: Timer | None = None
+        self._said = ""
+
+    def compose(self) -> ComposeResult:
+        with Vertical():
+            yield Grid(self.app.look_name)
+            if self.change.asks_number:
+                number = "" if self.change.number is None else str(self.change.number)
+                yield Input(number, placeholder="new number", id="number", compact=True, max_length=6)
+            yield Input(placeholder="type to confirm", id="confirm", compact=True)
+            yield Input(placeholder="note, goes to the journal", id="note", compact=True, max_length=200)
+
+    def on_mount(self) -> None:
+        first = "number" if self.change.asks_number else "note"
+        self.query_one(f"#{first}", Input).focus()
+        self.set_interval(0.5, self._draw)
+        self._dry_run()
+
+    def _dry_run(self) -> None:
+        self._timer = None
+        self._draw()
+        client = self.app.feed.client
+        if client is not None and not self.change.sent:
+            self.run_worker(self._ask(client), exclusive=True, group="plan", exit_on_error=False)
+
+    async def _ask(self, client: Any) -> None:
+        await self.change.ask(client)
+        self._draw()
+
+    def _draw(self) -> None:
+        if not self.is_mounted:
+            return
+        confirm = self.query_one("#confirm", Input)
+        confirm.display = self.change.needs_typing and not self.change.sent
+        for name in ("#number", "#note"):
+            for field in self.query(name):
+                field.display = not self.change.sent
+        grid = self.query_one(Grid)
+        lines = view.lines(self.change, self.app.session.live, confirm.value, self._said, WIDTH, self.app.session.look)
+        grid.styles.height = len(lines)
+        across = grid.size.width or WIDTH
+        grid.show(Frame(tuple(fit(line, across) for line in lines)))
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        self._said = ""
+        if event.input.id == "number":
+            text = event.value.strip()
+            self.change.number = int(text) if text.isdigit() else None
+            self.change.plan = None
+            if self._timer is not None:
+                self._timer.stop()
+            self._timer = self.set_timer(DRY_RUN_AFTER_S, self._dry_run)
+        self._draw()
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        missing = self.change.missing(self.query_one("#confirm", Input).value)
+        client = self.app.feed.client
+        if missing or client is None:
+            self._said = missing or "no agent answers"
+            if missing.startswith("type ") and self.change.needs_typing:
+                self.query_one("#confirm", Input).focus()
+            self._draw()
+            return
+        note = self.query_one("#note", Input).value
+        self.run_worker(self._apply(client, note), exclusive=True, group="apply", exit_on_error=False)
+
+    async def _apply(self, client: Any, note: str) -> None:
+        try:
+            sent = await self.change.apply(client, note)
+        except OpsConsoleError as error:
+            sent, self._said = False, str(error)
+        if sent:
+            self.query_one(Grid).focus()
+            self.app.background(self._follow())
+        self._draw()
+
+    async def _follow(self) -> None:
+        """Say at the foot how it ended, also when this dialog is long closed."""
+        session = self.app.session
+        while True:
+            words, ended = acting.progress(self.change, session.live)
+            if ended:
+                session.say(f"{self.change.title}: {words}")
+                self.app.repaint()
+                return
+            await self.app.clock.sleep(0.5)
+
+    def on_key(self, event: events.Key) -> None:
+        if event.key == "escape" or (self.change.sent and event.key in ("enter", "q")):
+            event.stop()
+            self.dismiss()

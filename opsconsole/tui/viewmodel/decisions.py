@@ -1,0 +1,135 @@
+"""Forecast and decisions: demand with its band, the newest or selected decision rule by rule, and the history.
+
+It must not reconstruct a decision; the trace was written by the rules. The trap: when time was travelled, forecast
+and decision are those of then, and what happened afterwards is not known yet.
+"""
+
+from __future__ import annotations
+
+from opsconsole.domain.records import DecisionView, FleetSnapshot, JournalEntry, PoolView
+from opsconsole.tui import draw
+from opsconsole.tui import format as fmt
+from opsconsole.tui.cells import Cell, Line, clean, fit
+from opsconsole.tui.layout import Form, Size, form, scrolled, shares
+from opsconsole.tui.state import ViewState
+from opsconsole.tui.viewmodel import bars, charts, fleet, journal, lists, panels, why
+from opsconsole.tui.viewmodel.frame import Frame, framed_to
+from opsconsole.tui.world import Look, World, main_pool
+
+
+def view(world: World, state: ViewState, look: Look, size: Size) -> Frame:
+    """The whole screen."""
+    snapshot = world.snapshot
+    if snapshot is None:
+        return fleet.waiting(world, state, look, size, "DECISIONS")
+    listed = [entry for entry in lists.entries(world, state) if isinstance(entry, JournalEntry)]
+    cursor = min(state.cursor("decisions"), max(0, len(listed) - 1))
+    pool = main_pool(snapshot, state.selected)
+    chosen = _chosen(listed, cursor, world, pool)
+    lines: list[Line] = [bars.header(world, state, look, size.width, "DECISIONS"), _model(world, snapshot, pool)]
+    rest = size.height - len(lines) - 1
+    if form(size) is Form.PANELS:
+        body = _panels(world, snapshot, pool, chosen, listed, cursor, look, size, rest)
+    else:
+        body = _stacked(world, snapshot, pool, chosen, listed, cursor, look, size, rest)
+    return framed_to([*lines, *body], bars.foot(world, state, look, size.width), size, rows=len(listed))
+
+
+def _chosen(listed: list[JournalEntry], cursor: int, world: World, pool: PoolView | None) -> DecisionView | None:
+    """The decision under the cursor, or the one an entry came from; at the top of the list the pool's newest."""
+    if cursor == 0 or not listed:
+        newest = next((d for d in world.decisions if pool is None or d.pool == pool.pool), None)
+        if newest is not None:
+            return newest
+    for entry in listed[cursor:]:
+        if entry.decision is not None:
+            return entry.decision
+    return None
+
+
+def _model(world: World, snapshot: FleetSnapshot, pool: PoolView | None) -> Line:
+    """What forecasts, and how things stand."""
+    line = [Cell(f" mode {snapshot.mode.upper()}: {panels.mode_words(snapshot)}", "dim")]
+    forecast = next((f for f in world.forecasts if pool is None or f.pool == pool.pool), None)
+    if forecast is None:
+        line.append(Cell("   no forecast yet", "dim"))
+    else:
+        old = fmt.span(max(0.0, snapshot.at - forecast.made_at))
+        line.append(Cell(f"   forecast {clean(forecast.model)}, made {old} ago", "text"))
+    for hold in world.holds:
+        what = f"minimum pinned at {hold.minimum}" if hold.kind == "pin" else "PAUSED"
+        line.append(Cell(f"   {what} by {clean(hold.by)}", "warn"))
+    return tuple(line)
+
+
+def _stacked(
+    world: World, snapshot: FleetSnapshot, pool: PoolView | None, chosen: DecisionView | None,
+    listed: list[JournalEntry], cursor: int, look: Look, size: Size, rest: int,
+) -> list[Line]:  # fmt: skip
+    """The 80x24 layout: chart, rules, history."""
+    reasons = why.of_decision(chosen, look, size.width - 2) if chosen else []
+    need = len(reasons) + 1 if reasons else 2
+    chart_rows, why_rows, list_rows = shares(
+        rest, (2, 0.5, 1), (0 if rest < 16 else 7, min(need, max(3, rest // 2)), 3)
+    )
+    out: list[Line] = []
+    if chart_rows >= 6:
+        out.append(draw.rule(f"demand: past | forecast   {clean(pool.pool) if pool else ''}", size.width))
+        out += _padded(charts.demand(world, snapshot, pool, look, size.width, chart_rows - 1), chart_rows - 1)
+    elif chart_rows:
+        why_rows += chart_rows
+    out.append(draw.rule("why", size.width))
+    shown = [(Cell(" "), *line) for line in reasons] or [(Cell(" nothing decided yet", "dim"),)]
+    out += _padded(shown, why_rows - 1)
+    out.append(draw.rule("history", size.width, f"{len(listed)}"))
+    out += _history(listed, cursor, snapshot, look, list_rows - 1, size.width)
+    return out
+
+
+def _panels(
+    world: World, snapshot: FleetSnapshot, pool: PoolView | None, chosen: DecisionView | None,
+    listed: list[JournalEntry], cursor: int, look: Look, size: Size, rest: int,
+) -> list[Line]:  # fmt: skip
+    chart_rows, why_rows, list_rows = shares(rest, (3, 1, 2), (12, 12, 8))
+    width, glyphs = size.width, look.glyphs
+    chart = charts.demand(world, snapshot, pool, look, width - 2, chart_rows - 2)
+    title = f"Demand: past | forecast, p10 to p90   {clean(pool.pool) if pool else ''}"
+    reasons = why.of_decision(chosen, look, width - 46) if chosen else [(Cell("nothing decided yet", "dim"),)]
+    other = _counterfactual(chosen)
+    rows = _history(listed, cursor, snapshot, look, list_rows - 2, width - 2)
+    return [
+        *draw.framed(title, chart, width, chart_rows, glyphs),
+        *draw.beside(
+            draw.framed("Why", [(Cell(" "), *line) for line in reasons], width - 42, why_rows, glyphs),
+            draw.framed("Had it been decided otherwise", other, 42, why_rows, glyphs),
+        ),
+        *draw.framed(f"History   {len(listed)} entries", rows, width, list_rows, glyphs),
+    ]
+
+
+def _counterfactual(chosen: DecisionView | None) -> list[Line]:
+    """What other laws would have wanted from the same inputs, as journalled with the decision."""
+    if chosen is None or not chosen.counterfactual:
+        return [(Cell(" no other law was asked", "dim"),)]
+    out: list[Line] = [(Cell(f" decided {chosen.target}", "title"),)]
+    for words, count in chosen.counterfactual.items():
+        differs = "text" if count == chosen.target else "warn"
+        out.append((Cell(f" {count:>4} ", differs), Cell(clean(words), "dim")))
+    return out
+
+
+def _history(
+    listed: list[JournalEntry], cursor: int, snapshot: FleetSnapshot, look: Look, room: int, cells: int
+) -> list[Line]:
+    if not listed:
+        return [(Cell(" nothing decided yet", "dim"),)]
+    top = scrolled(0, cursor, len(listed), room)
+    out: list[Line] = []
+    for index, entry in enumerate(listed[top : top + max(0, room)], start=top):
+        line = fit(journal.line(entry, look, snapshot.mode, len(snapshot.pools) > 1), cells)
+        out.append(tuple(Cell(c.text, f"{c.style}|sel") for c in line) if index == cursor else line)
+    return out
+
+
+def _padded(lines: list[Line], rows: int) -> list[Line]:
+    return [*lines[:rows], *([()] * max(0, rows - len(lines)))]
