@@ -46,21 +46,28 @@ def prefill_allowance(
     `prefilling` is in the order in which it will be served; only its head has to be accurate.
     """
     shape = decode_shape(decoding)
-    plain = step_time.predict(shape)
-    limit = _step_limit(now, decoding, plain, borrow=False)
-    if limit is None or not prefilling:
+    room = _room(now, decoding, step_time.predict(shape))
+    if room is None or not prefilling:
         return None
     start = prefilling[0].start
-    fits = step_time.prefill_that_fits(limit, shape, start)
-    if _somebody_will_be_late(now, prefilling, fits, limit):
-        borrowed = _step_limit(now, decoding, plain, borrow=True)
-        fits = max(fits, step_time.prefill_that_fits(borrowed or limit, shape, start))
+    fits = step_time.prefill_that_fits(room.limit, shape, start)
+    steady = step_time.prefill_that_fits(room.pace, shape, start)
+    if _somebody_will_be_late(now, prefilling, steady, room.pace):
+        fits = max(fits, step_time.prefill_that_fits(room.borrowed, shape, start))
     return fits
 
 
-def _step_limit(now: float, decoding: Sequence[Request], plain: float, *, borrow: bool) -> float | None:
-    """How long the step may take, or None where no running request sets a limit it can still keep."""
-    limits: list[float] = []
+class _Room(NamedTuple):
+    """How long this step may take, in seconds."""
+
+    limit: float  # so that no running request falls behind its bound
+    borrowed: float  # if running requests also spend half of what their later steps will save
+    pace: float  # in the long run: the tightest target
+
+
+def _room(now: float, decoding: Sequence[Request], plain: float) -> _Room | None:
+    """None where no running request sets a limit that it can still keep. `plain` is the step without prefill."""
+    rooms: list[_Room] = []
     for request in decoding:
         bound = request.slo.tpot_s
         if bound is None or request.first_token_at is None:
@@ -68,23 +75,27 @@ def _step_limit(now: float, decoding: Sequence[Request], plain: float, *, borrow
         target = _MARGIN * bound
         spare = request.first_token_at + target * request.output_count - now  # until its next token is late
         later = max(0, request.params.max_tokens - request.output_count - 1)  # steps that can make up for this one
-        saved = later * (target - plain)
-        if spare + max(0.0, saved) < plain:
+        saved = max(0.0, later * (target - plain))
+        if spare + saved < plain:
             continue  # cannot be met any more
-        if borrow:
-            spare += 0.5 * max(0.0, saved)
-        limits.append(min(max(spare, plain), _LONGEST_GAP * bound))
-    return min(limits, default=None)
+        longest = _LONGEST_GAP * bound
+        limit, borrowed = (min(max(time, plain), longest) for time in (spare, spare + 0.5 * saved))
+        rooms.append(_Room(limit, borrowed, target))
+    if not rooms:
+        return None
+    return _Room(
+        min(room.limit for room in rooms), min(room.borrowed for room in rooms), min(room.pace for room in rooms)
+    )
 
 
-def _somebody_will_be_late(now: float, prefilling: Sequence[Pending], fits: int, step_s: float) -> bool:
-    """Whether some first token that can still be on time will not be, at `fits` tokens per step of `step_s`."""
+def _somebody_will_be_late(now: float, prefilling: Sequence[Pending], steady: int, pace: float) -> bool:
+    """Whether some first token that can still be on time will not be, at `steady` prompt tokens per `pace` seconds."""
     work = 0
     for request, start in prefilling:
         work += len(request.tokens) - start
         if request.slo.ttft_s is None or request.first_token_at is not None:
             continue
         slack = request.arrival + _MARGIN * request.slo.ttft_s - now
-        if slack > 0.0 and (fits == 0 or work / fits * step_s > slack):
+        if slack > 0.0 and (steady == 0 or work / steady * pace > slack):
             return True
     return False

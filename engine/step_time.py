@@ -73,7 +73,7 @@ class StepTimeModel:
         linear = self.per_prefill_token_s + self.per_attention_pair_s * (start + 0.5)
         square = self.per_attention_pair_s / 2.0
         # Solve square*c^2 + linear*c = left in the form that stays exact where square is tiny.
-        return int(2.0 * left / (linear + (linear * linear + 4.0 * square * left) ** 0.5))
+        return int(2.0 * left / (linear + (linear * linear + 4.0 * square * left) ** 0.5) + 1e-6)
 
     @classmethod
     def load(cls, path: str | Path) -> StepTimeModel:
@@ -94,45 +94,46 @@ _SCALE = (1.0, 16.0, 4096.0, 256.0, 65536.0)  # brings the five features near 1,
 
 
 class StepTimeFit:
-    """Recursive least squares over finished steps, weighted by relative error, with slow forgetting."""
+    """Least squares over recent steps by relative error, none of the coefficients negative.
+
+    What recent steps say nothing about stays as it was: the solution is pulled towards the last one, very weakly, so
+    long stretches of decoding do not forget what prefill costs.
+    """
 
     def __init__(self, prior: StepTimeModel | None = None, forgetting: float = 0.995) -> None:
-        prior = prior or StepTimeModel()
-        self._weights = [value * scale for value, scale in zip(asdict(prior).values(), _SCALE, strict=True)]
-        # The prior is trusted to a factor of two or so: one coefficient's variance is its own square.
-        self._covariance = [
-            [4.0 * weight * weight if row == column else 0.0 for column in range(5)]
-            for row, weight in enumerate(self._weights)
-        ]
-        self._forgetting = forgetting
+        self.model = prior or StepTimeModel()
         self.steps = 0
-        self.model = prior
+        self._forgetting = forgetting
+        self._weights = [value * scale for value, scale in zip(asdict(self.model).values(), _SCALE, strict=True)]
+        self._products = [[0.0] * 5 for _ in range(5)]  # sums of feature times feature
+        self._targets = [0.0] * 5  # sums of feature times seconds
 
     def observe(self, shape: StepShape, seconds: float) -> None:
-        """Learn from one step. A step ten times slower than predicted is a hiccup and teaches nothing by itself."""
-        predicted = self.model.predict(shape)
+        """Learn from one step. A step ten times slower than predicted is a hiccup and teaches nothing."""
         self.steps += 1
-        if self.steps > 16 and seconds > 10.0 * predicted:
+        if seconds <= 0.0 or (self.steps > 16 and seconds > 10.0 * self.model.predict(shape)):
             return
         raw = (1, shape.decodes, shape.context, shape.prefill, shape.attention)
-        features = [value / scale for value, scale in zip(raw, _SCALE, strict=True)]
-        noise = (0.1 * predicted) ** 2  # ten per cent of scatter is ordinary
-        direction = [sum(a * b for a, b in zip(row, features, strict=True)) for row in self._covariance]
-        gain = noise + sum(a * b for a, b in zip(features, direction, strict=True))
-        error = seconds - sum(a * b for a, b in zip(self._weights, features, strict=True))
-        for row in range(5):
-            self._weights[row] = max(0.0, self._weights[row] + direction[row] / gain * error)
+        # Dividing both sides by the seconds makes every step count by its relative error.
+        features = [value / scale / seconds for value, scale in zip(raw, _SCALE, strict=True)]
+        for row, products in zip(features, self._products, strict=True):
             for column in range(5):
-                self._covariance[row][column] -= direction[row] * direction[column] / gain
-        self._forget(features)
+                products[column] = products[column] * self._forgetting + row * features[column]
+        for index, feature in enumerate(features):
+            self._targets[index] = self._targets[index] * self._forgetting + feature
+        self._solve()
         self.model = StepTimeModel(*(weight / scale for weight, scale in zip(self._weights, _SCALE, strict=True)))
 
-    def _forget(self, features: Sequence[float]) -> None:
-        """Widen only what this step spoke about, or idle coefficients would drift without evidence."""
-        for index, feature in enumerate(features):
-            if feature > 0.0:
-                ceiling = 16.0 * self._weights[index] ** 2 + 1e-12
-                self._covariance[index][index] = min(ceiling, self._covariance[index][index] / self._forgetting)
+    def _solve(self) -> None:
+        """Coordinate descent from the last solution; a few sweeps per step are plenty."""
+        weights, before = self._weights, tuple(self._weights)
+        for _ in range(6):
+            for index, products in enumerate(self._products):
+                pull = 1e-4 * products[index] + 1e-9
+                rest = sum(a * b for a, b in zip(products, weights, strict=True)) - products[index] * weights[index]
+                weights[index] = max(
+                    0.0, (self._targets[index] - rest + pull * before[index]) / (products[index] + pull)
+                )
 
 
 class StandInRunner:
