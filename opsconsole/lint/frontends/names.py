@@ -1,0 +1,151 @@
+"""What an identifier says of the value behind it: weak evidence, used for parameters, attributes and template holes.
+
+Knows no language. The trap: `max_iterations` is a constant though it contains `iterations`; words that fix a value win.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import NamedTuple
+
+from opsconsole.lint.frontends.ir import Volatility as V
+
+
+class Meaning(NamedTuple):
+    """What a name suggests: class, rule, word; `growing` for histories, `stable` for text that does not change."""
+
+    volatility: V
+    code: str
+    word: str
+    growing: bool = False
+    stable: bool = False
+
+
+_FIXING = frozenset(("max min limit default total fmt format timeout zone timezone tz version ").split())
+_HISTORY = frozenset(
+    ("history messages conversation transcript dialog dialogue turns msgs convo memory_messages ").split()
+)
+_STABLE = frozenset(
+    (
+        "rules instructions instruction policy policies guidelines persona preamble guide manual handbook "
+        "boilerplate few_shots fewshot constitution playbook schema "
+    ).split()
+)
+_STABLE_PHRASES = frozenset(
+    ("system_prompt base_prompt system_message prompt_template static_prompt system_text base_system ").split()
+)
+_TIME = frozenset(("now time timestamp datetime clock utcnow currenttime ").split())
+_DATE = frozenset(("date today day weekday ").split())
+_IDS = frozenset(("uuid guid nonce traceparent ulid cachebuster ").split())
+_ID_OWNERS = frozenset(
+    ("request req trace span correlation run message msg invocation call job event session ").split()
+)
+_PEOPLE = frozenset(
+    (
+        "user username customer tenant account email member patient employee student org organization "
+        "organisation company nickname fullname "
+    ).split()
+)
+_PLACES = frozenset(
+    ("cwd workdir workspace hostname host pid branch tmpdir tempdir sandbox worktree workingdir ").split()
+)
+_COUNTERS = frozenset(
+    (
+        "iteration iter turn step counter attempt round remaining budget progress percent pct retries count usage "
+    ).split()
+)
+_DOCS = frozenset(
+    (
+        "context chunks docs documents passages memories memory snippets retrieved facts sources knowledge "
+        "passage chunk hits evidence contexts recalled "
+    ).split()
+)
+_INPUT = frozenset(("q question query utterance request_text userinput input message userquery msg ").split())
+
+
+def split(name: str) -> list[str]:
+    """Words of an identifier in snake, camel or kebab case."""
+    spaced = re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", name)
+    return [word.lower() for word in re.split(r"[^A-Za-z0-9]+", spaced) if word]
+
+
+@lru_cache(maxsize=8192)
+def meaning(name: str) -> Meaning | None:
+    """What a name suggests, or None."""
+    words = split(name.rpartition(".")[2] or name)
+    if not words:
+        return None
+    joined, last, known = "_".join(words), words[-1], set(words)
+    if joined in _STABLE_PHRASES or last in _STABLE:
+        return Meaning(V.CONST, "", name, stable=True)
+    if known & _FIXING:
+        return None
+    if known & _HISTORY and last in _HISTORY | {"list", "log", "so_far"}:
+        return Meaning(V.SESSION, "", name, growing=True)
+    return _volatile(name, words, joined, last, known)
+
+
+def _volatile(name: str, words: list[str], joined: str, last: str, known: set[str]) -> Meaning | None:
+    if (last in ("id", "ids", "hex") and known & _ID_OWNERS) or known & _IDS:
+        return Meaning(V.REQUEST if "session" not in known else V.SESSION, "PX103", name)
+    if (
+        joined
+        in (
+            "cwd",
+            "working_dir",
+            "working_directory",
+            "git_status",
+            "tmp_dir",
+            "temp_dir",
+            "temp_path",
+            "work_dir",
+            "project_path",
+            "project_root",
+            "current_dir",
+            "current_directory",
+        )
+        or known & _PLACES
+    ):
+        return Meaning(V.SESSION, "PX105", name)
+    if joined in (
+        "user_input",
+        "user_message",
+        "user_prompt",
+        "user_query",
+        "user_question",
+        "user_text",
+        "user_request",
+    ):
+        return Meaning(V.TURN, "PX109", name)
+    if joined in ("search_results", "retrieved_docs", "relevant_docs", "user_memories") or known & _DOCS:
+        return Meaning(V.TURN, "PX107", name)
+    if known & _PEOPLE or joined in (
+        "conversation_id",
+        "thread_id",
+        "chat_id",
+        "first_name",
+        "full_name",
+        "display_name",
+    ):
+        return Meaning(V.USER, "PX104", name)
+    if known & _TIME and last in _TIME | {"str", "string", "iso", "utc", "text", "now", "line", "ms", "ts"}:
+        return Meaning(V.REQUEST, "PX101", name)
+    if last in _DATE or (known & _DATE and last in {"str", "string", "iso", "text", "line"}):
+        return Meaning(V.DAY, "PX102", name)
+    if last in _COUNTERS or joined in (
+        "tokens_used",
+        "turn_number",
+        "n_turns",
+        "num_turns",
+        "token_count",
+        "tokens_left",
+        "turn_index",
+        "turn_count",
+        "step_number",
+        "iteration_number",
+    ):
+        return Meaning(V.TURN, "PX106", name)
+    if last in _INPUT:
+        return Meaning(V.TURN, "PX109", name)
+    return None
