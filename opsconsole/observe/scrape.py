@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 FREEZE_S = {dialect.engine: dialect.freeze_s for dialect in DIALECTS}
 CHANGE_SHOWN_S = 60.0  # an engine that changed under its address is an event worth a minute
 SKEW_S = 5.0  # a Date header this far off means that one of the clocks is wrong
+NOTICES = frozenset({SourceErrorKind.ENGINE_CHANGED, SourceErrorKind.CLOCK_SKEW})  # said beside a good sample
 SPREAD_FROM = 32  # targets; fewer make no burst worth spreading
 
 
@@ -98,7 +99,7 @@ class ScrapeSource:
     def status(self) -> SourceView:
         provider = self._provider.status()
         states = [s for s in self._states.values() if s.target.url]
-        failing = [s for s in states if s.error is not None and s.error.kind is not SourceErrorKind.ENGINE_CHANGED]
+        failing = [s for s in states if s.error is not None and s.error.kind not in NOTICES]
         answered = [s.answered_at for s in states if s.answered_at is not None]
         age = self._clock.now() - max(answered) if answered else None
         if not provider.ok:

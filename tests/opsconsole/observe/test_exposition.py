@@ -1,4 +1,4 @@
-"""The scanner: right on well-formed pages (the library parser is the oracle), tolerant of broken ones, never guessing."""
+"""The scanner: right on well-formed pages (the library is the oracle), tolerant of broken ones, never guessing."""
 
 from __future__ import annotations
 
@@ -128,7 +128,8 @@ def test_any_bytes_are_read_without_an_exception(data: bytes) -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        'm{a="b"} 1_000', 'm{a="b"} 0x10', 'm{a="b"}', 'm{a="b" 1', 'm{a="b} 1', "m 1 2 3", "m one", "m", "{} 1", "m 1 x",
+        'm{a="b"} 1_000', 'm{a="b"} 0x10', 'm{a="b"}', 'm{a="b" 1', 'm{a="b} 1', "m 1 2 3", "m one", "m", "{} 1",
+        "m 1 x",
         'm{a="b",a="c"} 1', "m{a=b} 1", "m ٣", "m{,} 1", '9m{a="b"} 1',
     ],
 )  # fmt: skip

@@ -31,7 +31,8 @@ def got(text: str, *names: str) -> dict[str, Any]:
     ("text", "expected"),
     [
         pytest.param(
-            'vllm:num_requests_running{model_name="m",pid="11"} 5\nvllm:num_requests_running{model_name="m",pid="12"} 4\n',
+            'vllm:num_requests_running{model_name="m",pid="11"} 5\n'
+            'vllm:num_requests_running{model_name="m",pid="12"} 4\n',
             {"running": 5.0},
             id="copies by process are not added",
         ),
@@ -69,7 +70,8 @@ def got(text: str, *names: str) -> dict[str, Any]:
             id="SGLang's queues outside the main one are added",
         ),
         pytest.param(
-            "sglang:num_queue_reqs 1\nsglang:num_decode_prealloc_queue_reqs 5\nsglang:num_decode_transfer_queue_reqs 2\n",
+            "sglang:num_queue_reqs 1\nsglang:num_decode_prealloc_queue_reqs 5\n"
+            "sglang:num_decode_transfer_queue_reqs 2\n",
             {"waiting": 8.0},
             id="SGLang decode's queues are added",
         ),
@@ -85,7 +87,8 @@ def got(text: str, *names: str) -> dict[str, Any]:
         pytest.param("sglang:lora_pool_slots_total 4\n", {"lora_slots": 4.0}, id="a gauge may end in _total"),
         pytest.param("sglang:fwd_occupancy 42\n", {"occupancy": 0.42}, id="percent becomes a share"),
         pytest.param(
-            'nv_trt_llm_request_metrics{request_type="waiting"} 2\nnv_trt_llm_request_metrics{request_type="scheduled"} 7\n'
+            'nv_trt_llm_request_metrics{request_type="waiting"} 2\n'
+            'nv_trt_llm_request_metrics{request_type="scheduled"} 7\n'
             'nv_trt_llm_request_metrics{request_type="max"} 500\nnv_trt_llm_request_metrics{request_type="active"} 6\n'
             'nv_trt_llm_kv_cache_block_metrics{kv_cache_block_type="fraction"} 0.25\n'
             'nv_trt_llm_kv_cache_block_metrics{kv_cache_block_type="tokens_per"} 64\n',
@@ -99,7 +102,8 @@ def got(text: str, *names: str) -> dict[str, Any]:
             id="old Triton builds tell used and max",
         ),
         pytest.param(
-            'nv_inference_request_success{model="ensemble"} 10\nnv_inference_request_success{model="preprocessing"} 10\n'
+            'nv_inference_request_success{model="ensemble"} 10\n'
+            'nv_inference_request_success{model="preprocessing"} 10\n'
             'nv_inference_request_success{model="tensorrt_llm"} 10\n',
             {"finished_total": 10.0},
             id="an ensemble counts a request once",
@@ -115,7 +119,8 @@ def got(text: str, *names: str) -> dict[str, Any]:
             id="trtllm-serve 1.3",
         ),
         pytest.param(
-            'num_requests_running 3\nnum_request_max 64\ngpu_cache_usage_perc 0.4\nrequest_finish_total{finished_reason="stop"} 8\n'
+            "num_requests_running 3\nnum_request_max 64\ngpu_cache_usage_perc 0.4\n"
+            'request_finish_total{finished_reason="stop"} 8\n'
             "request_success_total 8\nrequest_failure_total 1\n",
             {"running": 3.0, "max_running": 64.0, "kv_usage": 0.4, "finished_total": 8.0, "failed_total": 1.0},
             id="NIM counts requests three ways and once for us",
@@ -126,7 +131,8 @@ def got(text: str, *names: str) -> dict[str, Any]:
             id="a Dynamo worker",
         ),
         pytest.param(
-            "llamacpp:prompt_tokens_total 30\nllamacpp:prompt_tokens_cached_total 70\nllamacpp:kv_cache_usage_ratio 0.2\n",
+            "llamacpp:prompt_tokens_total 30\nllamacpp:prompt_tokens_cached_total 70\n"
+            "llamacpp:kv_cache_usage_ratio 0.2\n",
             {"prompt_tokens": 100.0, "prefix_hits": 70.0, "prefix_queries": 100.0, "kv_usage": 0.2},
             id="llama.cpp's prompt tokens leave cached ones out",
         ),
@@ -136,7 +142,8 @@ def got(text: str, *names: str) -> dict[str, Any]:
             id="TGI's tokens are sums of histograms",
         ),
         pytest.param(
-            'inference_extension_flow_control_queue_size{model_name="a"} 3\ninference_pool_average_kv_cache_utilization 0.7\n'
+            'inference_extension_flow_control_queue_size{model_name="a"} 3\n'
+            "inference_pool_average_kv_cache_utilization 0.7\n"
             'inference_pool_per_pod_queue_size{model_server_pod="p1"} 4\n',
             {"waiting": 3.0, "pool_kv_usage": 0.7, "pool_queue_by_pod": {"p1": 4.0}},
             id="the gateway's own queue",
@@ -162,7 +169,8 @@ def test_many_series_become_one_value(text: str, expected: dict[str, Any]) -> No
         ("kserve_vllm:num_requests_running 1\n", "vllm", "kserve"),
         ("kserve_vllm_num_requests_running 1\n", "vllm", "kserve"),
         ("ray_sglang_num_running_reqs 1\n", "sglang", "ray"),
-        ('vllm:num_requests_running{dynamo_component="backend"} 1\ndynamo_component_inflight_requests 2\n', "vllm", "dynamo"),
+        ('vllm:num_requests_running{dynamo_component="backend"} 1\n'
+        'dynamo_component_inflight_requests 2\n', "vllm", "dynamo"),
         ("dynamo_frontend_inflight_requests 2\n", "dynamo", None),
         ("vllm:num_requests_running 1\nopsconsole:engine_ready 1\n", "opsconsole", None),
         ("npu_cache_usage_perc 0.5\nnum_requests_running 1\n", "mindie", None),
@@ -228,7 +236,8 @@ def test_a_histogram_that_is_not_whole_is_unknown_and_says_why(text: str, why: s
 
 def test_a_damaged_line_makes_its_field_unknown_and_leaves_the_others() -> None:
     found = reading(
-        'vllm:num_requests_waiting{engine="0"} 4\nvllm:num_requests_waiting{engine="1"} 7O\nvllm:num_requests_running 3\n'
+        'vllm:num_requests_waiting{engine="0"} 4\nvllm:num_requests_waiting{engine="1"} 7O\n'
+        "vllm:num_requests_running 3\n"
     )
     assert (found.number("waiting"), found.number("running")) == (None, 3.0)
     assert "bad_lines" in found.flags
@@ -302,7 +311,8 @@ def test_the_order_of_lines_changes_nothing() -> None:
             for e in (0, 1)
             for n, b in enumerate(("0.1", "0.5", "1", "+Inf"))
         )
-        + 'vllm:num_requests_waiting{engine="0"} 2\nvllm:num_requests_waiting{engine="1"} 5\nvllm:kv_cache_usage_perc 0.5\n'
+        + 'vllm:num_requests_waiting{engine="0"} 2\nvllm:num_requests_waiting{engine="1"} 5\n'
+        "vllm:kv_cache_usage_perc 0.5\n"
     )
     lines = text.splitlines(keepends=True)
     chance = random.Random(7)
