@@ -19,6 +19,8 @@ PAGE = (
     "# TYPE vllm:num_requests_waiting gauge\n"
     'vllm:num_requests_waiting{engine="0",model_name="m"} 1.0\n'
 )
+_packer = zlib.compressobj(9, wbits=31)
+BOMB = b"".join(_packer.compress(b"a" * 2**20) for _ in range(32)) + _packer.flush()
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -79,9 +81,7 @@ class Misbehaving:
         return text(self.page, headers={"Content-Encoding": "gzip"})
 
     async def _bomb(self, request: web.Request) -> web.StreamResponse:
-        packer = zlib.compressobj(9, wbits=31)
-        body = b"".join(packer.compress(b"a" * 2**20) for _ in range(64)) + packer.flush()
-        return text(body, headers={"Content-Encoding": "gzip"})
+        return text(BOMB, headers={"Content-Encoding": "gzip"})
 
     async def _endless(self, request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse()

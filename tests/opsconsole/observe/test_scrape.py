@@ -71,7 +71,8 @@ async def test_each_way_to_misbehave_is_an_error_with_its_kind_and_no_sample(
 
 async def test_all_of_them_at_once_leave_the_good_ones_alone(server: Any) -> None:
     bad = ("html", "json", "empty", "401", "500", "endless", "bomb", "slow", "hang", "loop", "cut")
-    found = await observed(targets(server, "ok", *bad, "gzip"))
+    patient = replace(QUICK, fetch=replace(QUICK.fetch, timeout_s=1.5))  # the server shares this loop
+    found = await observed(targets(server, "ok", *bad, "gzip"), patient)
     assert len(found) == len(bad) + 2
     assert all(found[name].sample is None for name in bad)
     for good in ("ok", "gzip"):
@@ -220,7 +221,8 @@ async def test_failures_in_a_row_are_tried_more_rarely_and_a_success_forgets_the
         await clock.advance(5.0)
         await source.observe(clock.now())
         recovered = (await source.observe(clock.now()))[0]
-        assert recovered.error is None and recovered.sample is not None
+        assert recovered.sample is not None
+        assert kind_of(recovered) in (None, Kind.CLOCK_SKEW)  # our own clock was moved by hand
 
 
 async def test_the_status_counts_failures_by_kind_and_gives_the_age(server: Any) -> None:
