@@ -8,13 +8,15 @@ data, the last thing that happens to the target is `limits.enforce`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from policies import capacity, drain, lead, limits, reactive, slo_guard
 from policies.consolidate import consolidate
 from policies.decision import Decision, Input, RuleResult, Verdict
 from policies.memory import Memory
 from policies.picture import Picture
+from policies.predictive import forecast_floor
+from policies.schedule import schedule_ahead
 from policies.situation import Situation
 from policies.stabilise import stabilise
 from policies.wording import replicas, seconds
@@ -27,19 +29,29 @@ REACTIVE: tuple[Rule, ...] = (
     reactive.preemption,
     reactive.demand,
     slo_guard.slo_guard,
+    schedule_ahead,
 )
+PREDICTIVE: tuple[Rule, ...] = (*REACTIVE, forecast_floor)
 
 
 @dataclass(frozen=True, slots=True)
 class Composed:
-    """A policy made of rules that each want a count; the largest want counts."""
+    """A policy made of rules that each want a count; the largest want counts. The knobs override the thresholds."""
 
     name: str
     rules: tuple[Rule, ...]
     needs: tuple[str, ...] = ()
     period_s: float = 15.0
+    queue: float | None = None
+    kv: float | None = None
+    quantile: float | None = None
+    packed: float | None = None
 
     def decide(self, situation: Situation, memory: Memory) -> tuple[Decision, Memory]:
+        knobs = {"queue": self.queue, "kv": self.kv, "quantile": self.quantile, "packed": self.packed}
+        turned = {name: value for name, value in knobs.items() if value is not None}
+        if turned:
+            situation = replace(situation, thresholds=replace(situation.thresholds, **turned))
         return _decide(situation, memory, self.rules)
 
 
@@ -163,8 +175,9 @@ def _explain(
 
 
 def decide(situation: Situation, memory: Memory) -> tuple[Decision, Memory]:
-    """The law that runs by default until a forecast is there."""
-    return _decide(situation, memory, REACTIVE)
+    """The whole law: reactive, and a forecast floor wherever a forecast is there."""
+    return _decide(situation, memory, PREDICTIVE)
 
 
 REACTIVE_POLICY = Composed("reactive", REACTIVE)
+PREDICTIVE_POLICY = Composed("predictive", PREDICTIVE)

@@ -119,9 +119,10 @@ class Picture:
         demand, capacity = self.situation.demand, self.capacity
         if capacity is None:
             return []
+        role = self.situation.role
         pairs = (
             (demand.request_rate, capacity.request_rate),
-            (demand.prompt_rate, capacity.prompt_rate),
-            (demand.output_rate, capacity.output_rate),
+            (demand.prompt_rate, None if role == "decode" else capacity.prompt_rate),
+            (demand.output_rate, None if role == "prefill" else capacity.output_rate),
         )
         return [rate / (per * capacity.low) for rate, per in pairs if rate is not None and per is not None and per > 0]

@@ -9,11 +9,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from typing import Any
 
-from policies.compose import REACTIVE_POLICY
+from policies.compose import PREDICTIVE_POLICY, REACTIVE_POLICY
 from policies.decision import Policy
 
 REGISTRY: Mapping[str, Callable[[], Policy]] = {
     "reactive": lambda: REACTIVE_POLICY,
+    "predictive": lambda: PREDICTIVE_POLICY,
 }
 
 

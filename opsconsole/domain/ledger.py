@@ -78,12 +78,9 @@ def record(bin_: Bin, track: Track, since: float) -> Bin:
     )
 
 
-def tally(bin_: Bin, name: str, ttft: float | None, tpot: float | None, *, only_class: bool) -> slo.Tally | None:
-    """How many requests of a class were offered and met. Exact where the joint counters are told.
-
-    Refused requests carry no class; they are charged where there is only one to charge.
-    """
-    refused = bin_.rejected if only_class else 0.0
+def tally(bin_: Bin, name: str, ttft: float | None, tpot: float | None) -> slo.Tally | None:
+    """How many requests of a class were offered and met. Exact where the joint counters are told; from marginals
+    every class of a pool is judged on the same requests, for they carry no class."""
     if bin_.told:
-        return slo.exact(bin_.outcomes.get(f"{name}/met", 0.0), bin_.outcomes.get(f"{name}/missed", 0.0), refused)
+        return slo.exact(bin_.outcomes.get(f"{name}/met", 0.0), bin_.outcomes.get(f"{name}/missed", 0.0))
     return slo.from_marginals(bin_.ttft, bin_.tpot, ttft, tpot, bin_.failed + bin_.rejected)

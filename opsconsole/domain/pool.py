@@ -82,7 +82,7 @@ def pool_view(
         tpot=views["tpot"],
         e2e=views["e2e"],
         queue_time=views["queue_time"],
-        slos=tuple(_slo(s, spec, fresh, merged, at, options, ledger) for s in spec.slos),
+        slos=tuple(_slo(s, fresh, merged, at, options, ledger) for s in spec.slos),
         goodput=_sum(m.view.goodput for m in serving),
         gpus=gpus,
         price_per_hour=None if gpus is None or spec.price_per_hour is None else gpus * spec.price_per_hour,
@@ -101,20 +101,18 @@ def _may_serve(view: ReplicaView) -> bool:
 
 def _slo(
     of: SloSpec,
-    spec: PoolSpec,
     tracks: Sequence[Track],
     merged: dict[str, Buckets | None],
     at: float,
     options: FoldOptions,
     ledger: Ledger,
 ) -> SloView:
-    only = len(spec.slos) == 1
     window = Bin()
     for track in tracks:
         window = record(window, track, at - options.window_s)
-    now = tally(window, of.name, of.ttft, of.tpot, only_class=only)
-    short = tally(ledger.over(at, options.short_s), of.name, of.ttft, of.tpot, only_class=only)
-    long = tally(ledger.over(at, options.long_s), of.name, of.ttft, of.tpot, only_class=only)
+    now = tally(window, of.name, of.ttft, of.tpot)
+    short = tally(ledger.over(at, options.short_s), of.name, of.ttft, of.tpot)
+    long = tally(ledger.over(at, options.long_s), of.name, of.ttft, of.tpot)
     return SloView(
         name=of.name,
         ttft=of.ttft,

@@ -170,9 +170,9 @@ def _attained(track: Track, slos: Sequence[SloSpec], since: float) -> tuple[slo.
         return None
     seen = record(Bin(), track, since)
     if seen.told:
-        tallies = [tally(seen, s.name, s.ttft, s.tpot, only_class=len(slos) == 1) for s in slos]
+        tallies = [tally(seen, s.name, s.ttft, s.tpot) for s in slos]
     else:
-        tallies = [tally(seen, slos[0].name, slos[0].ttft, slos[0].tpot, only_class=True)]
+        tallies = [tally(seen, slos[0].name, slos[0].ttft, slos[0].tpot)]
     together = slo.total(tallies)
     return None if together is None else (together, inside[-1] - inside[0])
 

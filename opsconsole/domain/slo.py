@@ -34,9 +34,9 @@ class Tally:
         return Interval(_share(self.met_low / self.offered), _share(self.met_high / self.offered))
 
 
-def exact(met: float, missed: float, refused: float = 0.0) -> Tally:
-    """From the joint counters: a refused request was offered and did not meet."""
-    return Tally(met + missed + refused, met, met)
+def exact(met: float, missed: float) -> Tally:
+    """From the joint counters, which count a failed or refused request as missed."""
+    return Tally(met + missed, met, met)
 
 
 def joint_bound(one: Interval, other: Interval) -> Interval:

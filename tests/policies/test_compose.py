@@ -218,7 +218,7 @@ def test_a_schedule_raises_the_minimum_while_it_lasts(situation: Make) -> None:
 def test_every_rule_speaks_and_none_is_silent(situation: Make) -> None:
     decision, _ = decide(situation(2), Memory())
     spoken = [r.rule for r in decision.rules]
-    assert spoken[:6] == ["queue", "kv", "preemption", "demand", "slo", "consolidate"]
+    assert spoken[:8] == ["queue", "kv", "preemption", "demand", "slo", "schedule", "forecast", "consolidate"]
     assert all(r.text and isinstance(r.verdict, Verdict) for r in decision.rules)
 
 

@@ -21,10 +21,6 @@ def test_the_joint_counters_are_exact() -> None:
     assert slo.exact(90.0, 10.0).attainment == Interval(0.9, 0.9)
 
 
-def test_a_refused_request_was_offered_and_did_not_meet() -> None:
-    assert slo.exact(90.0, 10.0, refused=20.0).attainment == Interval(0.75, 0.75)
-
-
 def test_nothing_offered_is_neither_good_nor_bad() -> None:
     assert slo.exact(0.0, 0.0).attainment is None
     assert slo.burn_rate(slo.Tally(), 0.95) is None
