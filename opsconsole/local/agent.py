@@ -25,7 +25,8 @@ from opsconsole.local.targets import LocalTargets
 from opsconsole.observe.scrape import ScrapeSource
 from policies.situation import CapacityFacts, Limits
 
-WINDOW = 10.0  # s, of rates and latencies
+WINDOW_LEAST, WINDOW_MOST = 10.0, 60.0  # s, of rates and latencies
+BURN_MOST, LONG_BURN = 300.0, 12.0  # s of the short burn window at most; the long one in multiples of it
 ASSUMED_LEAD = 15.0  # s, until a start has been seen
 
 
@@ -54,8 +55,15 @@ def agent_settings(up: UpSettings) -> AgentSettings:
         pools=(pool,),
         socket=up.agent_socket,
         parent_pid=os.getppid(),
-        options=FoldOptions(window_s=WINDOW),
+        options=_windows(up.stabilise_down),
     )
+
+
+def _windows(stabilise_s: float) -> FoldOptions:
+    """As short as the calm that is asked for before a drain: what is older than that is over."""
+    window = max(WINDOW_LEAST, min(stabilise_s, WINDOW_MOST))
+    short = max(WINDOW_LEAST, min(stabilise_s, BURN_MOST))
+    return FoldOptions(window_s=window, short_s=short, long_s=LONG_BURN * short)
 
 
 def _capacity(up: UpSettings) -> CapacityFacts | None:
