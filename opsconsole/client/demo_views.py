@@ -40,9 +40,9 @@ def snapshot(
         mine = [_replica(world, pool, replica, old.get(replica.name)) for replica in pool.replicas]
         views += mine
         pools.append(_pool(world, pool, mine))
-    sources = tuple(
-        SourceView(v.replica, "scrape", v.error is None, v.age, v.error, "timeout" if v.error else None) for v in views
-    )
+    failing = sum(v.error is not None for v in views)
+    words = f"{failing} of {len(views)} targets fail" if failing else None
+    sources = (SourceView("demo", "generator", failing == 0 or failing < len(views), 0.0, words),)
     return FleetSnapshot(
         tick, world.at, fleet, mode, tuple(views), tuple(pools), sources, can_act, interval,
         ("DEMO: a synthetic fleet; no engine runs and every number is made up",),

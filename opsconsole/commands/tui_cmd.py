@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING
 from opsconsole.errors import UsageError
 
 if TYPE_CHECKING:
+    import subprocess
+
     from opsconsole.tui.app import ConsoleApp
 
 
@@ -24,16 +26,19 @@ def run(
     glyphs: str | None = None, replicas: int = 8, pools: int = 1,
 ) -> int:  # fmt: skip
     """Show the console until it is left; the exit code."""
-    check_terminal()
-    if demo and not address:
-        with demo_agent(replicas, pools) as socket:
-            return show(socket, read_only, theme, glyphs)
-    return show(address or find_agent(), read_only, theme, glyphs)
+    if not os.environ.get("TEXTUAL_DRIVER"):  # a browser brings its own screen and keys
+        check_terminal()
+    with web_slot():
+        if demo and not address:
+            with demo_agent(replicas, pools) as socket:
+                return show(socket, read_only, theme, glyphs)
+        return show(address or find_agent(), read_only, theme, glyphs)
 
 
 def show(address: str | None, read_only: bool, theme: str | None, glyphs: str | None) -> int:
     """Build the application and run it."""
     app = build(address, read_only=read_only, theme=theme, glyphs=glyphs)
+    app.owns_process = True
     return app.run(mouse=not os.environ.get("OPSCONSOLE_NO_MOUSE")) or 0
 
 
@@ -103,21 +108,52 @@ def listening(path: Path) -> bool:
 @contextlib.contextmanager
 def demo_agent(replicas: int = 8, pools: int = 1, *extra: str) -> Iterator[str]:
     """A demo in a process of its own, which ends with this one; its socket."""
-    import subprocess
     import tempfile
 
     with tempfile.TemporaryDirectory(prefix="opsconsole-demo-") as folder:
         socket = str(Path(folder) / "agent.sock")
-        command = [sys.executable, "-m", "opsconsole.client.demo", "--socket", socket, "--tied"]
-        command += ["--replicas", str(replicas), "--pools", str(pools), *extra]
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        try:
+        arguments = ["--socket", socket, "--tied", "--replicas", str(replicas), "--pools", str(pools), *extra]
+        with companion("opsconsole.client.demo", arguments, Path(folder)):
             yield socket
+
+
+@contextlib.contextmanager
+def companion(module: str, arguments: list[str], folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """An agent of our own beside the console; it ends when we do, and its words are in `agent.log`."""
+    import subprocess
+
+    with (folder / "agent.log").open("ab") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", module, *arguments], stdin=subprocess.PIPE, stdout=log, stderr=log
+        )
+        try:
+            yield process
         finally:
             if process.stdin:
                 process.stdin.close()
+            process.terminate()
             try:
-                process.wait(timeout=3)
+                process.wait(timeout=5)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+
+
+@contextlib.contextmanager
+def web_slot() -> Iterator[None]:
+    """One of the places for browser sessions; refused when all are taken. Nothing outside the web mode."""
+    folder, _, places = os.environ.get("OPSCONSOLE_WEB_SLOTS", "").rpartition(":")
+    if not folder:
+        yield
+        return
+    import fcntl
+
+    for number in range(int(places)):
+        with (Path(folder) / str(number)).open("w") as slot:
+            try:
+                fcntl.flock(slot, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                continue
+            yield
+            return
+    raise UsageError(f"All {places} browser sessions are taken; close one, or start with more --sessions.")

@@ -59,6 +59,7 @@ class ConsoleApp(App[int]):
         self.feed = Feed(address, self.clock, self._world_changed, make)
         self.session.live = self.feed.world
         self.look_name = theme_name
+        self.owns_process = False  # signals are ours only where nothing else runs in this process
         self._tasks: set[asyncio.Task[Any]] = set()
         for name in theme.THEMES:
             self.register_theme(theme.textual_theme(name))
@@ -81,7 +82,7 @@ class ConsoleApp(App[int]):
         from opsconsole.tui.lifeline import watch_terminal
 
         self.background(self.feed.run())
-        watch_terminal(self, self.clock)
+        watch_terminal(self, self.clock, self.owns_process)
 
     def background(self, work: Awaitable[Any]) -> None:
         """Run something beside the screen; its errors are said at the foot, never raised."""

@@ -29,10 +29,10 @@ def hung_up(fileno: int) -> bool:
     return any(event & (select.POLLHUP | select.POLLERR | select.POLLNVAL) for _, event in found)
 
 
-def watch_terminal(app: ConsoleApp, clock: Clock) -> None:
-    """End the application on SIGHUP, SIGTERM or a terminal that hung up."""
+def watch_terminal(app: ConsoleApp, clock: Clock, owns_process: bool) -> None:
+    """End the application on a terminal that hung up, and on SIGHUP and SIGTERM where the process is its own."""
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGHUP, signal.SIGTERM):
+    for number in (signal.SIGHUP, signal.SIGTERM) if owns_process else ():
         with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
             loop.add_signal_handler(number, app.exit, 0)
     if app.is_headless or sys.__stdin__ is None or not sys.__stdin__.isatty():

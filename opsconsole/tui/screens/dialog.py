@@ -42,7 +42,8 @@ class ChangeScreen(ModalScreen[None]):
     """One change."""
 
     DEFAULT_CSS = """
-    ChangeScreen > Vertical { width: 66; max-width: 100%; height: auto; background: $panel; padding: 0; }
+    ChangeScreen > Vertical { width: 68; max-width: 100%; height: auto; background: $panel; border: solid $accent; }
+    ChangeScreen.ascii > Vertical { border: ascii $accent; }
     ChangeScreen Grid { height: 1; }
     ChangeScreen Input { height: 1; border: none; padding: 0 2; background: $surface; }
     ChangeScreen Input:focus { border: none; }
@@ -65,6 +66,7 @@ class ChangeScreen(ModalScreen[None]):
             yield Input(placeholder="note, goes to the journal", id="note", compact=True, max_length=200)
 
     def on_mount(self) -> None:
+        self.set_class(self.app.session.look.glyphs.name == "ascii", "ascii")
         first = "number" if self.change.asks_number else "note"
         self.query_one(f"#{first}", Input).focus()
         self.set_interval(0.5, self._draw)

@@ -6,7 +6,7 @@ fleet's name and not the word LOST.
 
 from __future__ import annotations
 
-from opsconsole.domain.records import FleetSnapshot
+from opsconsole.domain.records import FleetSnapshot, ReplicaState
 from opsconsole.tui import actions
 from opsconsole.tui import format as fmt
 from opsconsole.tui.cells import Cell, Line, clean, cut, fit, line_width, spread, width
@@ -35,19 +35,28 @@ def moment(world: World, state: ViewState, look: Look) -> list[Cell]:
 
 
 def sources(snapshot: FleetSnapshot) -> Cell:
-    """How many sources answer, in words."""
-    good = sum(source.ok for source in snapshot.sources)
-    total = len(snapshot.sources)
-    if not total:
+    """How many replicas answer, and what is wrong with the others; a source that failed altogether comes first."""
+    failed = [source for source in snapshot.sources if not source.ok]
+    if not snapshot.sources:
         return Cell("src none", "warn")
-    if good == total:
-        return Cell(f"src {good}/{total}", "text")
-    return Cell(f"src {good}/{total} {total - good} bad", "bad" if good == 0 else "warn")
+    stale = sum(replica.state is ReplicaState.STALE for replica in snapshot.replicas)
+    down = sum(replica.state is ReplicaState.DOWN for replica in snapshot.replicas)
+    total = len(snapshot.replicas)
+    if failed and not total:
+        return Cell(f"src {clean(failed[0].name)} fails", "bad")
+    wrong = [f"{number} {word}" for number, word in ((stale, "stale"), (down, "down")) if number]
+    style = "text" if not wrong else "bad" if stale + down == total else "warn"
+    return Cell(" ".join([f"src {total - stale - down}/{total}", *wrong]), style)
 
 
-def rights(world: World, look: Look) -> Cell:
+def may_change(world: World, state: ViewState, look: Look) -> bool:
+    """Whether an action could really go through: never from a past or paused screen."""
+    return state.at is None and not state.paused and can_change(world, look)
+
+
+def rights(world: World, state: ViewState, look: Look) -> Cell:
     """RW only when an action could really go through."""
-    return Cell("RW", "warn") if can_change(world, look) else Cell("RO", "dim")
+    return Cell("RW", "warn") if may_change(world, state, look) else Cell("RO", "dim")
 
 
 def labels(snapshot: FleetSnapshot, look: Look) -> list[Cell]:
@@ -67,7 +76,7 @@ def header(world: World, state: ViewState, look: Look, cells: int, title: str = 
     model = snapshot.pools[0].model if len(snapshot.pools) == 1 and snapshot.pools[0].model else ""
     name = clean(f"{snapshot.fleet}/{model}" if model else snapshot.fleet)
     trust: list[Cell] = [*now, Cell("  "), sources(snapshot), Cell("  ")]
-    trust += [Cell(snapshot.mode.upper(), "accent"), Cell("  "), rights(world, look)]
+    trust += [Cell(snapshot.mode.upper(), "accent"), Cell("  "), rights(world, state, look)]
     for label in labels(snapshot, look):
         trust += [Cell(" "), label]
     brand = [Cell("opsconsole", "title"), Cell("  ")] if cells >= 100 else []
@@ -83,7 +92,7 @@ def foot(world: World, state: ViewState, look: Look, cells: int) -> Line:
         return fit((Cell(" " + clean(state.message), "warn"),), cells)
     line: list[Cell] = []
     used = 0
-    for key, label in actions.footer(state.page, can_change(world, look), look.keys):
+    for key, label in actions.footer(state.page, may_change(world, state, look), look.keys):
         size = width(key) + width(label) + 3
         if used + size > cells:
             break

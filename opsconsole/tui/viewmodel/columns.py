@@ -115,7 +115,7 @@ def _text(read: Callable[[ReplicaView], str | None]) -> Callable[..., Cell]:
 def _flag_risk(replica: ReplicaView) -> float:
     """Smaller is worse: the state first, then what share of requests misses."""
     met = replica.attainment.low if replica.attainment else 1.0
-    return replica.state.risk * 10 + met
+    return replica.state.risk * 10 + met - min(replica.waiting or 0.0, 1e4) / 1e6
 
 
 def _p(field: str, quantile: str) -> Key:

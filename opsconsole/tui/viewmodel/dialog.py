@@ -63,7 +63,8 @@ def _plan(plan: Plan | None, change: Change, cells: int) -> list[Line]:
     if plan.to_count is not None and plan.from_count is not None:
         out += _said("change", f"{plan.from_count} -> {plan.to_count} replicas of {plan.pool}", "title", cells)
     out += _said("effect", plan.effect or "the agent predicts nothing", "text", cells)
-    if plan.streams_at_risk is not None:
+    grows = plan.to_count is not None and plan.from_count is not None and plan.to_count >= plan.from_count
+    if plan.streams_at_risk is not None and not (grows and not plan.streams_at_risk):
         wait = f"; a drain waits up to {fmt.span(plan.deadline)} for them" if plan.deadline is not None else ""
         out += _said("streams", f"{plan.streams_at_risk} run where work would stop{wait}", "text", cells)
     for warning in plan.warnings:

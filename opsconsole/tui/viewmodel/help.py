@@ -71,10 +71,10 @@ def _keys(found: Iterable[actions.Action], look: Look, cells: int) -> list[Line]
         keys = " ".join(actions.key_name(key) for key in actions.in_force(action, look.keys))
         verb = f":{action.command} {action.arguments}".strip() if action.command and not keys else ""
         name = keys or verb
-        first, *rest = wrap(action.help, max(12, cells - 13))
-        if len(name) > 10:
+        first, *rest = wrap(action.help, max(12, cells - 14))
+        if len(name) > 11:
             out.append((Cell(f"  {name}", "key"),))
             name = ""
-        out.append((Cell(f"  {left(name, 10)} ", "key"), Cell(first, "warn" if action.mutates else "text")))
-        out += [(Cell(" " * 13), Cell(more)) for more in rest]
+        out.append((Cell(f"  {left(name, 11)} ", "key"), Cell(first, "warn" if action.mutates else "text")))
+        out += [(Cell(" " * 14), Cell(more)) for more in rest]
     return out

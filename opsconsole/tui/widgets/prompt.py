@@ -121,7 +121,10 @@ class Prompt(Input):
             return
         options = candidates(self.value, self._session)
         if options:
-            self.value = _shared(options) if len(_shared(options)) > len(self.value) else options[0]
+            value = _shared(options) if len(_shared(options)) > len(self.value) else options[0]
+            found = actions.BY_COMMAND.get(value)
+            wants_more = len(options) == 1 and found is not None and bool(found.arguments)
+            self.value = f"{value} " if wants_more else value
             self.cursor_position = len(self.value)
 
     def on_blur(self, event: events.Blur) -> None:
