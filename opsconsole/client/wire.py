@@ -120,7 +120,7 @@ def _record_encoder(kind: type[Any]) -> Encode:
 def _decoder(kind: Any) -> Decode:
     """How data is read as `kind`, a class or an annotation."""
     origin, args = typing.get_origin(kind), typing.get_args(kind)
-    if kind is Any or kind is object:
+    if kind is Any or kind is object or origin is typing.Literal:
         return _same
     if origin in (Union, types.UnionType):
         return _optional_decoder(kind, args)
@@ -132,8 +132,6 @@ def _decoder(kind: Any) -> Decode:
     if origin is not None and issubclass(origin, Mapping):
         inner = _decoder(args[1])
         return lambda data: {key: inner(item) for key, item in _must(data, dict).items()}
-    if origin is typing.Literal:
-        return _same
     if dataclasses.is_dataclass(kind):
         return _record_decoder(cast("type[Any]", kind))
     return _scalar_decoder(kind)

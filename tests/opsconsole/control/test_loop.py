@@ -93,16 +93,14 @@ def _quick(stage: Any) -> Any:
 async def test_one_replica_whose_page_breaks_the_fold_does_not_stop_the_others(
     make_stage: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from opsconsole.control import observing
-
-    real = observing.fold
+    from opsconsole.domain.fleet import fold as real
 
     def fragile(tick: int, at: float, observations: Any, *rest: Any, **more: Any) -> Any:
         if any(o.replica.name == "r1" for o in observations):
             raise ZeroDivisionError("r1")
         return real(tick, at, observations, *rest, **more)
 
-    monkeypatch.setattr(observing, "fold", fragile)
+    monkeypatch.setattr("opsconsole.control.observing.fold", fragile)
     stage = await make_stage()
     record = await stage.loop.tick()
     assert [r.replica for r in record.snapshot.replicas] == ["r0"]
@@ -153,7 +151,7 @@ async def test_a_world_that_moved_refuses_the_plan_and_the_next_tick_plans_anew(
     stale = {"once": True}
 
     async def late(self: Any, pool: str, to: int, reason: str, drain: Any = ()) -> Plan:
-        plan = await real(self, pool, to, reason, drain)
+        plan: Plan = await real(self, pool, to, reason, drain)
         return replace(plan, version="old") if stale.pop("once", False) else plan
 
     monkeypatch.setattr(type(stage.world), "plan_scale", late)
