@@ -170,30 +170,33 @@ def _broken(template: Template, shape: dict[str, Any], tools: Any, *, thinking: 
 
 
 def _culprit(source: str, shape: dict[str, Any], *, thinking: bool) -> int:
-    """The condition that makes content move: fixing it either way repairs the template."""
-    for match in _CONDITION.finditer(source):
-        for word in ("false", "true"):
-            changed = source[: match.start("cond")] + word + source[match.end("cond") :]
+    """The part of a condition that makes content move: set to a constant, it repairs the template."""
+    parts = [part for match in _CONDITION.finditer(source) for part in _conjuncts(match["cond"], match.start("cond"))]
+    for start, text in sorted(parts, key=lambda part: (_POSITIONAL.search(part[1]) is None, part[0])):
+        for word in ("true", "false"):
             try:
-                template = Template(changed)
+                template = Template(source[:start] + word + source[start + len(text) :])
                 _working_shape(template)
                 repaired = not _broken(template, shape, shape["tools"], thinking=thinking)
             except Exception:
                 continue
             if repaired:
-                return _conjunct(match["cond"], match.start("cond"))
+                return start
     fallback = re.search(r"\[-1\]|loop\.last|</think>|reasoning_content", source)
     return fallback.start() if fallback else 0
 
 
-def _conjunct(condition: str, start: int) -> int:
-    """The part of a condition that depends on the position."""
+def _conjuncts(condition: str, start: int) -> list[tuple[int, str]]:
+    """The parts of a condition joined by `and` and `or`, with their places; the whole where brackets are open."""
+    made: list[tuple[int, str]] = []
     at = 0
     for part in re.split(r"(\s+(?:and|or)\s+)", condition):
-        if not re.fullmatch(r"\s+(?:and|or)\s+", part) and _POSITIONAL.search(part):
-            return start + at + len(part) - len(part.lstrip(" ("))
+        if not re.fullmatch(r"\s+(?:and|or)\s+", part):
+            if part.count("(") != part.count(")"):
+                return [(start, condition)]
+            made.append((start + at, part))
         at += len(part)
-    return start
+    return made
 
 
 def _options(file: str, source: str, template: Template, shape: dict[str, Any]) -> list[Finding]:

@@ -86,9 +86,8 @@ def expression(text: str, env: dict[str, Any]) -> Any:
                     volatile.Source(value.volatility, value.code, value.word), fmt[1] or fmt[2]
                 )
                 value = replace(value, volatility=made.volatility, code=made.code)
-        if isinstance(value, Tainted) and (not isinstance(best, Tainted) or value.volatility > best.volatility):
-            best = value
-        elif isinstance(best, Unknown):
+        hotter = isinstance(value, Tainted) and (not isinstance(best, Tainted) or value.volatility > best.volatility)
+        if hotter or isinstance(best, Unknown):
             best = value
     if isinstance(best, Unknown) and re.fullmatch(r"\s*(?:'[^']*'|\"[^\"]*\")\s*", text):
         return literal(text.strip()[1:-1])

@@ -22,46 +22,37 @@ class Meaning(NamedTuple):
     stable: bool = False
 
 
-_FIXING = frozenset(("max min limit default total fmt format timeout zone timezone tz version ").split())
-_HISTORY = frozenset(
-    ("history messages conversation transcript dialog dialogue turns msgs convo memory_messages ").split()
+def words(text: str) -> frozenset[str]:
+    """A set of words written as one text."""
+    return frozenset(text.split())
+
+
+_FIXING = words("max min limit default total fmt format timeout zone timezone tz version ")
+_HISTORY = words("history messages conversation transcript dialog dialogue turns msgs convo memory_messages ")
+_STABLE = words(
+    "rules instructions instruction policy policies guidelines persona preamble guide manual handbook "
+    "boilerplate few_shots fewshot constitution playbook schema "
 )
-_STABLE = frozenset(
-    (
-        "rules instructions instruction policy policies guidelines persona preamble guide manual handbook "
-        "boilerplate few_shots fewshot constitution playbook schema "
-    ).split()
+_STABLE_PHRASES = words(
+    "system_prompt base_prompt system_message prompt_template static_prompt system_text base_system "
 )
-_STABLE_PHRASES = frozenset(
-    ("system_prompt base_prompt system_message prompt_template static_prompt system_text base_system ").split()
+_TIME = words("now time timestamp datetime clock utcnow currenttime ")
+_DATE = words("date today day weekday ")
+_IDS = words("uuid guid nonce traceparent ulid cachebuster ")
+_ID_OWNERS = words("request req trace span correlation run message msg invocation call job event session ")
+_PEOPLE = words(
+    "user username customer tenant account email member patient employee student org organization "
+    "organisation company nickname fullname "
 )
-_TIME = frozenset(("now time timestamp datetime clock utcnow currenttime ").split())
-_DATE = frozenset(("date today day weekday ").split())
-_IDS = frozenset(("uuid guid nonce traceparent ulid cachebuster ").split())
-_ID_OWNERS = frozenset(
-    ("request req trace span correlation run message msg invocation call job event session ").split()
+_PLACES = words("cwd workdir workspace hostname host pid branch tmpdir tempdir sandbox worktree workingdir ")
+_COUNTERS = words(
+    "iteration iter turn step counter attempt round remaining budget progress percent pct retries count usage "
 )
-_PEOPLE = frozenset(
-    (
-        "user username customer tenant account email member patient employee student org organization "
-        "organisation company nickname fullname "
-    ).split()
+_DOCS = words(
+    "context chunks docs documents passages memories memory snippets retrieved facts sources knowledge "
+    "passage chunk hits evidence contexts recalled "
 )
-_PLACES = frozenset(
-    ("cwd workdir workspace hostname host pid branch tmpdir tempdir sandbox worktree workingdir ").split()
-)
-_COUNTERS = frozenset(
-    (
-        "iteration iter turn step counter attempt round remaining budget progress percent pct retries count usage "
-    ).split()
-)
-_DOCS = frozenset(
-    (
-        "context chunks docs documents passages memories memory snippets retrieved facts sources knowledge "
-        "passage chunk hits evidence contexts recalled "
-    ).split()
-)
-_INPUT = frozenset(("q question query utterance request_text userinput input message userquery msg ").split())
+_INPUT = words("q question query utterance request_text userinput input message userquery msg ")
 
 
 def split(name: str) -> list[str]:
@@ -73,20 +64,20 @@ def split(name: str) -> list[str]:
 @lru_cache(maxsize=8192)
 def meaning(name: str) -> Meaning | None:
     """What a name suggests, or None."""
-    words = split(name.rpartition(".")[2] or name)
-    if not words:
+    parts = split(name.rpartition(".")[2] or name)
+    if not parts:
         return None
-    joined, last, known = "_".join(words), words[-1], set(words)
+    joined, last, known = "_".join(parts), parts[-1], set(parts)
     if joined in _STABLE_PHRASES or last in _STABLE:
         return Meaning(V.CONST, "", name, stable=True)
     if known & _FIXING:
         return None
     if known & _HISTORY and last in _HISTORY | {"list", "log", "so_far"}:
         return Meaning(V.SESSION, "", name, growing=True)
-    return _volatile(name, words, joined, last, known)
+    return _volatile(name, joined, last, known)
 
 
-def _volatile(name: str, words: list[str], joined: str, last: str, known: set[str]) -> Meaning | None:
+def _volatile(name: str, joined: str, last: str, known: set[str]) -> Meaning | None:
     if (last in ("id", "ids", "hex") and known & _ID_OWNERS) or known & _IDS:
         return Meaning(V.REQUEST if "session" not in known else V.SESSION, "PX103", name)
     if (

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from opsconsole.lint.frontends import names, pytext, volatile
 from opsconsole.lint.frontends.ir import Volatility as V
+from opsconsole.lint.frontends.names import words
 from opsconsole.lint.frontends.values import (
     Callee,
     Dotted,
@@ -44,18 +45,14 @@ _ROLES = {
     "SystemMessagePromptTemplate": "system",
     "HumanMessagePromptTemplate": "user",
 }
-_SAME = frozenset(
-    (
-        "strip lstrip rstrip lower upper title encode decode replace isoformat copy astimezone timestamp "
-        "split splitlines text json dedent hex ctime to_dict model_dump expandtabs removeprefix removesuffix "
-        "format_map "
-    ).split()
+_SAME = words(
+    "strip lstrip rstrip lower upper title encode decode replace isoformat copy astimezone timestamp "
+    "split splitlines text json dedent hex ctime to_dict model_dump expandtabs removeprefix removesuffix "
+    "format_map "
 )
-_WRAPPERS = frozenset(
-    (
-        "str repr list tuple int float round iter reversed dict enumerate dedent indent dumps cast escape "
-        "quote Path format deepcopy copy "
-    ).split()
+_WRAPPERS = words(
+    "str repr list tuple int float round iter reversed dict enumerate dedent indent dumps cast escape "
+    "quote Path format deepcopy copy "
 )
 _ORDERING = {"sorted", "natsorted"}
 _SETS = {"set", "frozenset"}

@@ -176,6 +176,9 @@ class Evaluator:
             if isinstance(side, Tainted):
                 return side
         if isinstance(node.op, ast.Mult) and isinstance(left, Text):
+            times = node.right.value if isinstance(node.right, ast.Constant) else None
+            if left.plain is not None and isinstance(times, int) and len(left.plain) * times < 100_000:
+                return literal(left.plain * times)
             return Stable() if left.pieces else left
         return Unknown()
 

@@ -1,6 +1,7 @@
 """Where Python sends prompts: known client calls, raw HTTP, LangChain forms; and the prompt each of them sends.
 
-Knows which arguments carry the prompt, and their order to the model. The trap: a call counts by what it is given, so wrappers of unknown clients are found, but a project's own function is followed instead.
+Knows which arguments carry the prompt, and their order to the model. The trap: a call counts by what it is given, so
+wrappers of unknown clients are found, but a function of the project is followed instead.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from opsconsole.lint.frontends import pytext
 from opsconsole.lint.frontends.ir import Message, Prompt, Spot
-from opsconsole.lint.frontends.names import meaning
+from opsconsole.lint.frontends.names import meaning, words
 from opsconsole.lint.frontends.values import (
     Fields,
     Items,
@@ -29,12 +30,10 @@ from opsconsole.lint.frontends.values import (
 if TYPE_CHECKING:
     from opsconsole.lint.frontends.pystatements import Frame
 
-_PROMPT_CALLS = tuple(
-    (
-        "completions.create completion acompletion generate agenerate complete text_completion generate_text "
-        "predict create chat generate_content invoke ainvoke stream astream responses.create converse "
-        "messages.create messages.stream parse batch call acall send_message run "
-    ).split()
+_PROMPT_CALLS = words(
+    "completion acompletion generate agenerate complete text_completion generate_text "
+    "predict create chat generate_content invoke ainvoke stream astream converse "
+    "parse batch call acall send_message run "
 )
 _SYSTEM_KEYS = ("system", "instructions", "system_instruction", "system_prompt", "systemInstruction")
 _TEMPLATES = ("ChatPromptTemplate.from_messages", "from_messages", "ChatPromptTemplate", "PromptTemplate.from_template",
@@ -71,7 +70,7 @@ class Sinks:
     ) -> list[Message]:
         spot = frame.module.spot(node)
         last = dotted.rpartition(".")[2]
-        known = last in self._extra or dotted in self._extra or dotted.endswith(_PROMPT_CALLS)
+        known = last in self._extra or dotted in self._extra or last in _PROMPT_CALLS
         carried = next((keywords[key] for key in ("messages", "input", "contents") if key in keywords), None)
         if carried is None:
             carried = next((item for item in arguments if is_messages(item)), None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from opsconsole.lint.rules.rule import I_, W_, N, Rule, S
+from opsconsole.lint.rules.rule import E_, I_, W_, N, Rule, S
 
 _PLAIN = ("-", "-")
 
@@ -51,6 +51,17 @@ RULES = (
         *_PLAIN,
         "Give a longer log.",
         "A note, not a finding.",
+    ),
+    Rule(
+        "PX905",
+        "invalid-configuration",
+        E_,
+        N,
+        "The configuration holds an unknown key, a wrong type or a pattern that is no regular expression.",
+        "A setting that is not understood would silently check something else.",
+        *_PLAIN,
+        "Correct the key or the value; the message names file and line. The run ends with exit code 2.",
+        "-",
     ),
     Rule(
         "PX904",
