@@ -11,6 +11,7 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field
+from io import BytesIO
 from typing import Any
 
 import aiohttp
@@ -187,7 +188,10 @@ class Relay:
         route = choice.route
         try:
             async with self.session.request(
-                order.method, route.url + order.path, data=order.body or None, headers=order.headers
+                order.method,
+                route.url + order.path,
+                data=BytesIO(order.body) if order.body else None,
+                headers=order.headers,
             ) as reply:
                 refusal = await reply.read() if reply.status == 503 else b""
                 if _says_untaken(refusal):
