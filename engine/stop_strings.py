@@ -30,7 +30,8 @@ class StopScanner:
         text = self._held + piece
         found = [(position, stop) for stop in self._stops if (position := text.find(stop)) >= 0]
         if found:
-            position, stop = min(found, key=lambda match: match[0])
+            # The one complete first, so that the answer does not depend on how the text was cut into pieces.
+            position, stop = min(found, key=lambda match: (match[0] + len(match[1]), match[0]))
             self._held = ""
             return Scan(text[:position], stop)
         held = max(_overlap(text, stop) for stop in self._stops)
