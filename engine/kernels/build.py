@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 SOURCE = Path(__file__).parent
-BASE = ("-std=gnu11", "-O3", "-fPIC", "-shared", "-fopenmp", "-fno-math-errno", "-Wno-psabi")
+BASE = ("-std=gnu11", "-O3", "-fPIC", "-pthread", "-fno-math-errno", "-Wno-psabi")
 AVX2 = ("-mavx2", "-mfma", "-mf16c")
 AVX512 = ("-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512dq", "-mfma")
 
@@ -112,26 +112,11 @@ def _compile(variant: Variant, path: Path) -> None:
     os.close(handle)
     units = [str(source) for source in _sources() if source.suffix == ".c"]
     try:
-        # The OpenMP runtime is not linked where the process has one already (torch brings it): two would fight over
-        # cores.
-        link = () if hasattr(ctypes.CDLL(None), "GOMP_parallel") else ("-fopenmp",)
-        objects = [_object(compiler, variant, unit, Path(unfinished)) for unit in units]
-        _run([compiler, "-shared", "-o", unfinished, *objects, *link, "-lm"])
+        command = [compiler, *BASE, *variant.flags, "-shared", "-o", unfinished, *units, "-lm"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            last = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
+            raise BuildError(f"The C compiler refused the operators: {last}")
         os.replace(unfinished, path)
     finally:
-        for leftover in [unfinished, *(f"{unfinished}.{Path(unit).stem}.o" for unit in units)]:
-            Path(leftover).unlink(missing_ok=True)
-
-
-def _object(compiler: str, variant: Variant, unit: str, beside: Path) -> str:
-    target = f"{beside}.{Path(unit).stem}.o"
-    _run([compiler, *(flag for flag in BASE if flag != "-shared"), *variant.flags, "-c", unit, "-o", target])
-    return target
-
-
-def _run(command: list[str]) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise BuildError(
-            f"The C compiler refused the operators: {done.stderr.strip().splitlines()[-1:] or done.returncode}"
-        )
+        Path(unfinished).unlink(missing_ok=True)

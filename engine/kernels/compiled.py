@@ -23,7 +23,7 @@ SIGNATURES = {
     "add_rms_norm": (P, P, N, P, P, N, L, L, F, N),
     "silu_mul": (P, P, N, L, L, N),
     "rotate_and_store": (P, N, P, P, P, F, P, P, P, N, P, L, L, L, L, L, N),
-    "attend": (P, N, P, P, N, P, L, P, P, L, L, L, L, L, L, P, N),
+    "attend": (P, N, P, P, N, P, L, P, P, L, L, L, L, L, L, P, N, N),
     "pack_int8": (P, L, L, P, P, N),
     "linear_int8": (P, N, L, L, P, P, P, L, P, P, P, N, N, N),
 }
@@ -34,7 +34,6 @@ class CompiledOperators:
 
     def __init__(self, variant: Variant, threads: int) -> None:
         self.variant, self.threads = variant, threads
-        self._has_tiles = variant.name == "amx"
         library = load_library(variant)
         for name, arguments in SIGNATURES.items():
             function = getattr(library, name)
@@ -44,6 +43,8 @@ class CompiledOperators:
         self._rotate_and_store: Callable[..., None] = library.rotate_and_store
         self._attend: Callable[..., None] = library.attend
         self._pack_int8: Callable[..., None] = library.pack_int8
+        library.may_use_tiles.restype = c_int
+        self._has_tiles = bool(library.may_use_tiles())
         self._linear_int8: Callable[..., None] = library.linear_int8
 
     def rms_norm(self, x: torch.Tensor, weight: torch.Tensor, eps: float, dtype: torch.dtype) -> torch.Tensor:
@@ -112,6 +113,7 @@ class CompiledOperators:
             kv.block_size,
             shape.window or 0,
             out.data_ptr(),
+            int(self._has_tiles and shape.head_dim % 32 == 0),
             self.threads,
         )
         return out

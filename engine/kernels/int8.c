@@ -9,9 +9,14 @@
  * multiplications, but each weight is still read once, and reading is what decoding waits for. */
 #include <stdlib.h>
 
+#include "threads.h"
 #include "vector.h"
 #if defined(__AVX2__)
 #include <immintrin.h>
+#endif
+#if defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
 #endif
 
 #define COLUMNS 16
@@ -21,29 +26,41 @@
 #define ROW_CHUNK 256 /* rows per task: with 576 inputs, 147 kB of activations stay in L2 */
 
 typedef struct {
-    const int8_t *lines;     /* quantised activations, [lines][depth] */
-    const float *row_scales; /* [rows] */
-    const int8_t *weights;   /* packed */
-    const float *scales;     /* of the columns */
-    const float *bias;       /* or NULL */
+    const void *x;
+    int8_t *lines;         /* quantised activations, [lines][depth] */
+    float *row_scales;     /* [rows] */
+    const int8_t *weights; /* packed */
+    const float *scales;   /* of the columns */
+    const float *bias;     /* or NULL */
     void *out;
-    int64_t rows, depth, width; /* depth: padded inputs; width: columns */
-    int kind, fine;
+    int64_t rows, inputs, depth, width, columns_together; /* depth: padded inputs; width: columns */
+    int kind, fine, amx;
 } Product;
 
-/* [columns][inputs] float32 -> packed; scales[column] = largest / 127. */
-void pack_int8(const float *weight, int64_t columns, int64_t inputs, int8_t *packed, float *scales, int threads) {
-    int64_t depth = (inputs + TILE - 1) / TILE * TILE;
-#pragma omp parallel for schedule(static) num_threads(threads)
-    for (int64_t column = 0; column < columns; column++) {
-        const float *source = weight + column * inputs;
+typedef struct {
+    const float *weight;
+    int64_t inputs, depth;
+    int8_t *packed;
+    float *scales;
+} Packing;
+
+static void pack_columns(void *context, int64_t task) {
+    const Packing *p = context;
+    for (int64_t column = task * COLUMNS; column < (task + 1) * COLUMNS; column++) {
+        const float *source = p->weight + column * p->inputs;
         float most = 0;
-        for (int64_t i = 0; i < inputs; i++) most = fabsf(source[i]) > most ? fabsf(source[i]) : most;
+        for (int64_t i = 0; i < p->inputs; i++) most = fabsf(source[i]) > most ? fabsf(source[i]) : most;
         float inverse = most > 0 ? 127.0f / most : 0;
-        scales[column] = most / 127.0f;
-        int8_t *to = packed + column / COLUMNS * COLUMNS * depth + column % COLUMNS * 4;
-        for (int64_t i = 0; i < inputs; i++) to[i / 4 * COLUMNS * 4 + i % 4] = (int8_t)lrintf(source[i] * inverse);
+        p->scales[column] = most / 127.0f;
+        int8_t *to = p->packed + column / COLUMNS * COLUMNS * p->depth + column % COLUMNS * 4;
+        for (int64_t i = 0; i < p->inputs; i++) to[i / 4 * COLUMNS * 4 + i % 4] = (int8_t)lrintf(source[i] * inverse);
     }
+}
+
+/* [columns][inputs] float32 -> packed (zeroed by the caller); scales[column] = largest / 127. */
+void pack_int8(const float *weight, int64_t columns, int64_t inputs, int8_t *packed, float *scales, int threads) {
+    Packing p = {weight, inputs, (inputs + TILE - 1) / TILE * TILE, packed, scales};
+    run_tasks(threads, columns / COLUMNS, pack_columns, &p);
 }
 
 typedef int8_t bytes __attribute__((vector_size(16)));
@@ -59,16 +76,17 @@ static inline void store_bytes(int8_t *to, ints v) {
 }
 
 /* One row of activations to one line, or to two when `low` is given; returns the scale. */
-static float quantise_row(const void *x, int64_t at, int kind, int64_t inputs, int64_t depth, int8_t *high, int8_t *low) {
+static float quantise_row(const Product *p, int64_t row, int8_t *high, int8_t *low) {
+    int64_t inputs = p->inputs, depth = p->depth, at = row * inputs;
     floats most = all(0);
     for (int64_t i = 0; i < inputs; i += LANES) {
-        floats v = load_kind(x, at + i, kind);
+        floats v = load_kind(p->x, at + i, p->kind);
         most = larger(most, larger(v, -v));
     }
     float steps = low ? 127.0f * STEP : 127.0f, largest = largest_of(most);
     float inverse = largest > 0 ? steps / largest : 0;
     for (int64_t i = 0; i < inputs; i += LANES) {
-        ints v = nearest(load_kind(x, at + i, kind) * inverse);
+        ints v = nearest(load_kind(p->x, at + i, p->kind) * inverse);
         ints upper_part = low ? nearest(__builtin_convertvector(v, floats) * (1.0f / STEP)) : v;
         store_bytes(high + i, upper_part);
         if (low) store_bytes(low + i, v - upper_part * STEP);
@@ -179,15 +197,33 @@ static void columns_by_dot(const Product *p, int64_t row, int64_t rows, int64_t 
 #include "int8_amx.h"
 #endif
 
-static void strip(const Product *p, int64_t row, int64_t rows, int64_t column, int64_t columns, int amx) {
+#define QUANTISED_TOGETHER 8 /* rows per task */
+
+static void quantise_rows(void *context, int64_t task) {
+    const Product *p = context;
+    int64_t end = (task + 1) * QUANTISED_TOGETHER < p->rows ? (task + 1) * QUANTISED_TOGETHER : p->rows;
+    for (int64_t row = task * QUANTISED_TOGETHER; row < end; row++) {
+        int8_t *line = p->lines + line_of(p, row) * p->depth;
+        p->row_scales[row] = quantise_row(p, row, line, p->fine ? line + 16 * p->depth : NULL);
+    }
+}
+
+/* A task is up to ROW_CHUNK rows times `strips_together` strips. */
+static void multiply_strips(void *context, int64_t task) {
+    const Product *p = context;
+    int64_t across = (p->width + p->columns_together - 1) / p->columns_together;
+    int64_t row = task / across * ROW_CHUNK, first = task % across * p->columns_together;
+    int64_t rows = p->rows - row < ROW_CHUNK ? p->rows - row : ROW_CHUNK;
+    int64_t end = first + p->columns_together < p->width ? first + p->columns_together : p->width;
 #if defined(__AMX_INT8__)
-    if (amx) {
-        strip_by_amx(p, row, rows, column, columns);
+    if (p->amx) {
+        configure_tiles(64, 16);
+        for (int64_t c = first; c < end; c += STRIP) strip_by_amx(p, row, rows, c, end - c < STRIP ? end - c : STRIP);
+        _tile_release();
         return;
     }
 #endif
-    (void)amx;
-    for (int64_t c = column; c < column + columns; c += COLUMNS) columns_by_dot(p, row, rows, c);
+    for (int64_t c = first; c < end; c += COLUMNS) columns_by_dot(p, row, rows, c);
 }
 
 /* out [rows, width] = x [rows, inputs] times the packed weights, both of `kind`. `lines` has room for the quantised rows:
@@ -196,28 +232,19 @@ void linear_int8(const void *x, int kind, int64_t rows, int64_t inputs, const in
                  const float *bias, int64_t width, int8_t *lines, float *row_scales, void *out, int fine, int amx,
                  int threads) {
     int64_t depth = (inputs + TILE - 1) / TILE * TILE;
-    Product p = {lines, row_scales, weights, scales, bias, out, rows, depth, width, kind, fine};
-    int64_t strips = (width + STRIP - 1) / STRIP, chunks = (rows + ROW_CHUNK - 1) / ROW_CHUNK;
-    int64_t grain = strips > 256 ? 16 : 1;
-#pragma omp parallel num_threads(threads)
-    {
-#if defined(__AMX_INT8__)
-        if (amx) configure_tiles();
+    /* About 64 kB of weights a task when rows are few: enough to be worth handing over. */
+    int64_t together = rows >= 64 ? STRIP : (65536 / depth + STRIP - 1) / STRIP * STRIP;
+    Product p = {x,     lines, row_scales, weights, scales, bias,     out, rows,
+                 inputs, depth, width,      together, kind,   fine, amx};
+    run_tasks(threads, (rows + QUANTISED_TOGETHER - 1) / QUANTISED_TOGETHER, quantise_rows, &p);
+    run_tasks(threads, (width + together - 1) / together * ((rows + ROW_CHUNK - 1) / ROW_CHUNK), multiply_strips, &p);
+}
+
+/* Whether this process may use AMX: the kernel hands out the tiles only on request. */
+int may_use_tiles(void) {
+#if defined(__AMX_INT8__) && defined(__linux__)
+    return syscall(SYS_arch_prctl, 0x1023 /* ARCH_REQ_XCOMP_PERM */, 18 /* XTILEDATA */) == 0;
+#else
+    return 0;
 #endif
-#pragma omp for schedule(static)
-        for (int64_t row = 0; row < rows; row++) {
-            int8_t *line = lines + line_of(&p, row) * depth;
-            row_scales[row] = quantise_row(x, row * inputs, kind, inputs, depth, line, fine ? line + 16 * depth : NULL);
-        }
-#pragma omp for schedule(dynamic, grain)
-        for (int64_t task = 0; task < strips * chunks; task++) {
-            int64_t row = task / strips * ROW_CHUNK, column = task % strips * STRIP;
-            int64_t taken = rows - row < ROW_CHUNK ? rows - row : ROW_CHUNK;
-            int64_t columns = width - column < STRIP ? width - column : STRIP;
-            strip(&p, row, taken, column, columns, amx);
-        }
-#if defined(__AMX_INT8__)
-        if (amx) _tile_release();
-#endif
-    }
 }

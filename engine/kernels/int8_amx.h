@@ -1,19 +1,7 @@
 /* The same product with AMX: 32 lines by 32 columns in four accumulator tiles, 64 inputs per multiplication.
  * Included by int8.c alone. Tiles 0-3 sums, 4-5 lines, 6-7 columns. */
 
-typedef struct {
-    uint8_t palette, start_row, reserved[14];
-    uint16_t bytes_per_row[16];
-    uint8_t rows[16];
-} __attribute__((packed)) TileConfig;
-
-static void configure_tiles(void) {
-    TileConfig config;
-    memset(&config, 0, sizeof config);
-    config.palette = 1;
-    for (int tile = 0; tile < 8; tile++) config.bytes_per_row[tile] = 64, config.rows[tile] = 16;
-    _tile_loadconfig(&config);
-}
+#include "amx.h"
 
 static inline ints line_at(const int32_t *sums, int64_t i) {
     ints line;

@@ -1,37 +1,71 @@
 /* The operators that work row by row: RMSNorm with the residual added, rotary embedding with the store of keys and
  * values, and SiLU. Plain C ABI; every buffer belongs to the caller. Widths are multiples of 16 (compiled.py checks). */
+#include "threads.h"
 #include "vector.h"
 
-/* x += delta (when given), then out = x / rms(x) * weight. x is float32, the others of the kinds named. */
-void add_rms_norm(float *x, const void *delta, int delta_kind, const float *weight, void *out, int out_kind,
-                  int64_t rows, int64_t width, float eps, int threads) {
-#pragma omp parallel for schedule(static) num_threads(threads) if (rows * width > 16384)
-    for (int64_t row = 0; row < rows; row++) {
-        float *residual = x + row * width;
+/* Rows per task: enough work to be worth handing over, about 8,192 values. */
+static int64_t share(int64_t width) { return width < 8192 ? 8192 / width : 1; }
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+typedef struct {
+    float *x;
+    const void *delta;
+    const float *weight;
+    void *out;
+    int64_t rows, width;
+    float eps;
+    int delta_kind, out_kind;
+} Norm;
+
+static void norm_rows(void *context, int64_t task) {
+    const Norm *n = context;
+    int64_t width = n->width, begin = task * share(width), end = least(begin + share(width), n->rows);
+    for (int64_t row = begin; row < end; row++) {
+        float *residual = n->x + row * width;
         floats squares = all(0);
         for (int64_t i = 0; i < width; i += LANES) {
             floats v = load(residual + i);
-            if (delta) {
-                v += load_kind(delta, row * width + i, delta_kind);
+            if (n->delta) {
+                v += load_kind(n->delta, row * width + i, n->delta_kind);
                 store(residual + i, v);
             }
             squares += v * v;
         }
-        float inverse = 1.0f / sqrtf(sum_of(squares) / (float)width + eps);
+        float inverse = 1.0f / sqrtf(sum_of(squares) / (float)width + n->eps);
         for (int64_t i = 0; i < width; i += LANES)
-            store_kind(out, row * width + i, load(residual + i) * inverse * load(weight + i), out_kind);
+            store_kind(n->out, row * width + i, load(residual + i) * inverse * load(n->weight + i), n->out_kind);
     }
+}
+
+/* x += delta (when given), then out = x / rms(x) * weight. x is float32, the others of the kinds named. */
+void add_rms_norm(float *x, const void *delta, int delta_kind, const float *weight, void *out, int out_kind,
+                  int64_t rows, int64_t width, float eps, int threads) {
+    Norm n = {x, delta, weight, out, rows, width, eps, delta_kind, out_kind};
+    run_tasks(threads, (rows + share(width) - 1) / share(width), norm_rows, &n);
+}
+
+typedef struct {
+    const void *gate_up;
+    void *out;
+    int64_t rows, width;
+    int kind;
+} Silu;
+
+static void silu_rows(void *context, int64_t task) {
+    const Silu *s = context;
+    int64_t width = s->width, begin = task * share(width), end = least(begin + share(width), s->rows);
+    for (int64_t row = begin; row < end; row++)
+        for (int64_t i = 0; i < width; i += LANES) {
+            floats gate = load_kind(s->gate_up, row * 2 * width + i, s->kind);
+            floats up = load_kind(s->gate_up, row * 2 * width + width + i, s->kind);
+            store_kind(s->out, row * width + i, gate / (1.0f + exponential(-gate)) * up, s->kind);
+        }
 }
 
 /* out = silu(left half) * right half. */
 void silu_mul(const void *gate_up, void *out, int kind, int64_t rows, int64_t width, int threads) {
-#pragma omp parallel for schedule(static) num_threads(threads) if (rows * width > 16384)
-    for (int64_t row = 0; row < rows; row++)
-        for (int64_t i = 0; i < width; i += LANES) {
-            floats gate = load_kind(gate_up, row * 2 * width + i, kind);
-            floats up = load_kind(gate_up, row * 2 * width + width + i, kind);
-            store_kind(out, row * width + i, gate / (1.0f + exponential(-gate)) * up, kind);
-        }
+    Silu s = {gate_up, out, rows, width, kind};
+    run_tasks(threads, (rows + share(width) - 1) / share(width), silu_rows, &s);
 }
 
 /* One head: RMSNorm when a weight is given, then dimension i turned with i + size / 2. */
@@ -45,7 +79,6 @@ static void turn(const void *source, int64_t at, int kind, const float *cosine_s
         float inverse = 1.0f / sqrtf(sum_of(squares) / (float)size + eps);
         for (int64_t i = 0; i < size; i += LANES) store(head + i, load(head + i) * inverse * load(norm + i));
     }
-#pragma omp simd
     for (int64_t i = 0; i < half; i++) {
         float left = head[i], right = head[i + half];
         head[i] = left * cosine_sine[i] - right * cosine_sine[half + i];
@@ -74,25 +107,46 @@ static void store_value(void *values, int kind, int64_t tile, int64_t offset, in
     }
 }
 
+typedef struct {
+    const void *qkv;
+    const float *turns, *q_norm, *k_norm;
+    const int64_t *slots;
+    void *keys, *values, *q;
+    int64_t rows, heads, kv_heads, size, block_size;
+    float eps;
+    int kind, kv_kind;
+} Rotation;
+
+static void rotate_row(const Rotation *r, int64_t row) {
+    int64_t size = r->size, heads = r->heads, kv_heads = r->kv_heads, all_heads = heads + 2 * kv_heads;
+    const float *cosine_sine = r->turns + row * size;
+    int64_t block = r->slots[row] / r->block_size, offset = r->slots[row] % r->block_size;
+    float head[size];
+    for (int64_t h = 0; h < heads; h++) {
+        turn(r->qkv, (row * all_heads + h) * size, r->kind, cosine_sine, r->q_norm, r->eps, size, head);
+        for (int64_t i = 0; i < size; i += LANES)
+            store_kind(r->q, (row * heads + h) * size + i, load(head + i), r->kind);
+    }
+    for (int64_t h = 0; h < kv_heads; h++) {
+        int64_t tile = (block * kv_heads + h) * r->block_size * size, key = (row * all_heads + heads + h) * size;
+        turn(r->qkv, key, r->kind, cosine_sine, r->k_norm, r->eps, size, head);
+        store_key(r->keys, r->kv_kind, tile, offset, r->block_size, size, head);
+        store_value(r->values, r->kv_kind, tile, offset, size, r->qkv, key + kv_heads * size, r->kind);
+    }
+}
+
+static void rotate_rows(void *context, int64_t task) {
+    const Rotation *r = context;
+    int64_t rows = share((r->heads + 2 * r->kv_heads) * r->size), end = least((task + 1) * rows, r->rows);
+    for (int64_t row = task * rows; row < end; row++) rotate_row(r, row);
+}
+
 /* qkv [rows, heads + 2 kv_heads, size]: q is normed and turned into `q`, k likewise into its slot, v into its slot. */
 void rotate_and_store(const void *qkv, int kind, const float *turns, const float *q_norm, const float *k_norm, float eps,
                       const int64_t *slots, void *keys, void *values, int kv_kind, void *q, int64_t rows, int64_t heads,
                       int64_t kv_heads, int64_t size, int64_t block_size, int threads) {
-    int64_t all_heads = heads + 2 * kv_heads;
-#pragma omp parallel for schedule(static) num_threads(threads) if (rows > 4)
-    for (int64_t row = 0; row < rows; row++) {
-        const float *cosine_sine = turns + row * size;
-        float head[size];
-        int64_t block = slots[row] / block_size, offset = slots[row] % block_size;
-        for (int64_t h = 0; h < heads; h++) {
-            turn(qkv, (row * all_heads + h) * size, kind, cosine_sine, q_norm, eps, size, head);
-            for (int64_t i = 0; i < size; i += LANES) store_kind(q, (row * heads + h) * size + i, load(head + i), kind);
-        }
-        for (int64_t h = 0; h < kv_heads; h++) {
-            int64_t tile = (block * kv_heads + h) * block_size * size;
-            turn(qkv, (row * all_heads + heads + h) * size, kind, cosine_sine, k_norm, eps, size, head);
-            store_key(keys, kv_kind, tile, offset, block_size, size, head);
-            store_value(values, kv_kind, tile, offset, size, qkv, (row * all_heads + heads + kv_heads + h) * size, kind);
-        }
-    }
+    Rotation r = {qkv,  turns, q_norm, k_norm,   slots, keys,       values, q,
+                  rows, heads, kv_heads, size, block_size, eps, kind, kv_kind};
+    int64_t each = share((heads + 2 * kv_heads) * size);
+    run_tasks(threads, (rows + each - 1) / each, rotate_rows, &r);
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #define LANES 16
+#define INLINE static inline __attribute__((always_inline)) /* where a constant argument must reach the loops */
 enum { FLOAT32 = 0, BFLOAT16 = 1 }; /* the `kind` of a buffer; compiled.py knows the same two */
 
 typedef float floats __attribute__((vector_size(64)));
@@ -105,9 +106,10 @@ static inline float largest_of(floats v) {
     return best;
 }
 
-/* e^x to 2 units in the last place: 2^n times a polynomial on [-ln2/2, ln2/2]; below -87 it is 1e-38, above 88 clamped. */
+/* e^x to 2 units in the last place: 2^n times a polynomial on [-ln2/2, ln2/2]. Below -87 exactly 0, above 88 clamped. */
 static inline floats exponential(floats x) {
     const float magic = 12582912.0f; /* 1.5 * 2^23: adding it leaves round(x) in the low bits */
+    ints tiny = x < all(-87.0f);
     x = larger(x, all(-87.0f));
     x = -larger(-x, all(-88.0f));
     floats shifted = x * 1.44269504f + magic, n = shifted - magic;
@@ -119,7 +121,7 @@ static inline floats exponential(floats x) {
     p = p * r + 0.5f;
     p = p * r + 1.0f;
     p = p * r + 1.0f;
-    return (floats)((ints)p + ((ints)shifted << 23));
+    return choose(tiny, all(0), (floats)((ints)p + ((ints)shifted << 23)));
 }
 
 #endif
