@@ -215,7 +215,8 @@ async def test_an_answer_with_warnings_is_partial_and_gives_no_numbers() -> None
 @pytest.mark.parametrize(
     ("status", "body", "kind"),
     [
-        (401, "no", Kind.AUTH), (403, "no", Kind.AUTH), (422, "bad query", Kind.HTTP_STATUS), (500, "oh", Kind.HTTP_STATUS),
+        (401, "no", Kind.AUTH), (403, "no", Kind.AUTH), (422, "bad query", Kind.HTTP_STATUS),
+        (500, "oh", Kind.HTTP_STATUS),
         (200, "<html>", Kind.NOT_METRICS), (200, {"status": "success"}, Kind.NOT_METRICS),
         (200, {"data": {"resultType": "scalar", "result": [1, "2"]}}, Kind.NOT_METRICS),
     ],

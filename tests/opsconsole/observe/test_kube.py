@@ -1,0 +1,300 @@
+"""Kubernetes discovery against a fake API server that lists, watches, forgets, refuses and hangs up."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from opsconsole.clock import SystemClock
+from opsconsole.errors import SourceErrorKind as Kind
+from opsconsole.observe.kube import KubeOptions, KubeTargets
+from opsconsole.observe.kube_pods import PodRules, as_target
+
+
+def pod(name: str, *, ready: bool = True, running: bool = True, **more: Any) -> dict[str, Any]:
+    conditions = [{"type": "PodScheduled", "status": "True"}, {"type": "Ready", "status": "True" if ready else "False"}]
+    state = {"running": {}} if running else {"waiting": {"reason": "ContainerCreating"}}
+    made: dict[str, Any] = {
+        "metadata": {
+            "name": name,
+            "namespace": "ns",
+            "creationTimestamp": "2026-11-30T06:00:00Z",
+            "labels": {"app": "vllm", "llm-d.ai/role": "decode"},
+        },
+        "spec": {
+            "nodeName": "node-1",
+            "nodeSelector": {"nvidia.com/gpu.product": "H200"},
+            "containers": [
+                {"ports": [{"containerPort": 8000, "name": "http"}], "resources": {"limits": {"nvidia.com/gpu": "2"}}}
+            ],
+        },
+        "status": {
+            "phase": "Running",
+            "podIP": "10.0.0.7",
+            "conditions": conditions,
+            "containerStatuses": [{"state": state}],
+        },
+    }
+    for path, value in more.items():
+        holder, _, key = path.partition("__")
+        made[holder][key] = value
+    return made
+
+
+def test_a_ready_pod_is_a_target_with_its_node_accelerators_and_role() -> None:
+    target = as_target(pod("a"), PodRules())
+    assert target is not None
+    assert target.url == "http://10.0.0.7:8000/metrics"
+    assert (target.ready, target.draining, target.phase) == (True, None, None)
+    ref = target.replica
+    assert (ref.name, ref.pool, ref.node, ref.gpu, ref.gpus, ref.role) == ("a", "vllm", "node-1", "H200", 2, "decode")
+    assert ref.started_at == 1_796_018_400.0
+
+
+@pytest.mark.parametrize(
+    ("changed", "ready", "draining", "phase", "has_url"),
+    [
+        ({"ready": False, "running": False, "status__conditions": []}, False, None, "pending", False),
+        ({"ready": False, "running": False}, False, None, "pull", False),
+        ({"ready": False}, False, None, "load", True),
+        ({"ready": False, "status__containerStatuses": [{"state": {"waiting": {"reason": "CrashLoopBackOff"}}}]},
+         False, None, "failing", False),
+        ({"ready": False, "status__podIP": None}, False, None, "load", False),
+        ({"metadata__deletionTimestamp": "2026-11-30T07:00:00Z"}, True, True, None, True),
+    ],
+    ids=["not scheduled", "creating", "running but not ready", "crash loop", "no address yet", "being deleted"],
+)  # fmt: skip
+def test_the_state_of_a_pod_is_told(
+    changed: dict[str, Any], ready: bool, draining: bool | None, phase: str | None, has_url: bool
+) -> None:
+    made = pod("a", **{k: v for k, v in changed.items() if k != "metadata__deletionTimestamp"})
+    if "metadata__deletionTimestamp" in changed:
+        made["metadata"]["deletionTimestamp"] = changed["metadata__deletionTimestamp"]
+    target = as_target(made, PodRules())
+    assert target is not None
+    assert (target.ready, target.draining, target.phase, target.url is not None) == (ready, draining, phase, has_url)
+
+
+def test_a_pod_that_is_over_is_nobody() -> None:
+    assert as_target(pod("a", status__phase="Succeeded"), PodRules()) is None
+    assert as_target(pod("a", status__phase="Failed"), PodRules()) is None
+
+
+def test_annotations_and_rules_say_where_the_page_is() -> None:
+    made = pod("a")
+    assert as_target(made, PodRules(port=9000, path="/m")).url == "http://10.0.0.7:9000/m"  # type: ignore[union-attr]
+    made["metadata"]["annotations"] = {"prometheus.io/port": "1234", "prometheus.io/path": "v1/metrics"}
+    assert as_target(made, PodRules(port=9000)).url == "http://10.0.0.7:1234/v1/metrics"  # type: ignore[union-attr]
+    made["status"]["podIP"] = "fd00::7"
+    assert as_target(made, PodRules()).url == "http://[fd00::7]:1234/v1/metrics"  # type: ignore[union-attr]
+
+
+def test_a_pod_of_nothing_but_a_name_is_still_a_target() -> None:
+    target = as_target({"metadata": {"name": "x"}}, PodRules())
+    assert target is not None and (target.url, target.ready, target.phase) == (None, False, "pending")
+
+
+class FakeApi:
+    """Pods with versions; watches get what happens after their version; can forget, refuse and hang up."""
+
+    def __init__(self) -> None:
+        self.pods: dict[str, dict[str, Any]] = {}
+        self.log: list[tuple[int, dict[str, Any]]] = []
+        self.version = 100
+        self.oldest = 0
+        self.status = 200
+        self.asked: list[dict[str, str]] = []
+        self.changed = asyncio.Event()
+        self.hang_up = False
+        self.page = 500
+        self.url = ""
+
+    def set(self, kind: str, thing: dict[str, Any]) -> None:
+        self.version += 1
+        thing["metadata"]["resourceVersion"] = str(self.version)
+        name = thing["metadata"]["name"]
+        if kind == "DELETED":
+            self.pods.pop(name, None)
+        else:
+            self.pods[name] = thing
+        self.log.append((self.version, {"type": kind, "object": thing}))
+        self.changed.set()
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        query = dict(request.query)
+        self.asked.append(query)
+        if self.status != 200:
+            return web.json_response({"message": "no"}, status=self.status)
+        if query.get("watch") not in ("true", "True", "1"):
+            return self._listing(query)
+        return await self._watching(request, int(query.get("resourceVersion", "0")))
+
+    def _listing(self, query: dict[str, str]) -> web.Response:
+        names = sorted(self.pods)
+        start = int(query.get("continue", "0"))
+        meta: dict[str, Any] = {"resourceVersion": str(self.version)}
+        if start + self.page < len(names):
+            meta["continue"] = str(start + self.page)
+        items = [self.pods[name] for name in names[start : start + self.page]]
+        return web.json_response({"kind": "PodList", "metadata": meta, "items": items})
+
+    async def _watching(self, request: web.Request, since: int) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        if since < self.oldest:
+            gone = {
+                "type": "ERROR",
+                "object": {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"},
+            }
+            await response.write(json.dumps(gone).encode() + b"\n")
+            return response
+        while True:
+            self.changed.clear()
+            for version, event in [entry for entry in self.log if entry[0] > since]:
+                line = json.dumps(event).encode() + b"\n"
+                await response.write(line[: len(line) // 2])  # an event may come in two parts
+                await response.write(line[len(line) // 2 :])
+                since = version
+            if self.hang_up:
+                self.hang_up = False
+                return response
+            await self.changed.wait()
+
+
+@pytest.fixture
+async def cluster() -> AsyncIterator[FakeApi]:
+    fake = FakeApi()
+    app = web.Application()
+    app.router.add_get("/api/v1/pods", fake.answer)
+    app.router.add_get("/api/v1/namespaces/{ns}/pods", fake.answer)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1, handler_cancellation=True)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    fake.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    try:
+        yield fake
+    finally:
+        fake.hang_up = True
+        fake.changed.set()
+        await runner.cleanup()
+
+
+@pytest.fixture
+async def follow(cluster: FakeApi) -> AsyncIterator[Callable[..., KubeTargets]]:
+    made: list[KubeTargets] = []
+
+    def started(**options: Any) -> KubeTargets:
+        async def new_api() -> Any:
+            from kubernetes.aio import client
+
+            return client.ApiClient(client.Configuration(host=cluster.url))
+
+        made.append(KubeTargets(KubeOptions(**{"selector": "app=vllm", **options}), SystemClock(), new_api))
+        return made[-1]
+
+    yield started
+    for targets in made:
+        await targets.close()
+
+
+async def names_become(targets: KubeTargets, expected: list[str]) -> None:
+    for _ in range(200):
+        found = [t.replica.name for t in await targets.targets(0.0)]
+        if found == expected:
+            return
+        await asyncio.sleep(0.02)
+    raise AssertionError(f"{found} never became {expected}; {targets.status()}")
+
+
+async def test_pods_are_listed_and_then_followed(cluster: FakeApi, follow: Callable[..., KubeTargets]) -> None:
+    cluster.set("ADDED", pod("a"))
+    targets = follow(namespace="ns")
+    await names_become(targets, ["a"])
+    cluster.set("ADDED", pod("b", ready=False))
+    await names_become(targets, ["a", "b"])
+    cluster.set("DELETED", cluster.pods["a"])
+    await names_become(targets, ["b"])
+    assert targets.status().ok
+    assert targets.names() == {"b"}
+    assert cluster.asked[0]["labelSelector"] == "app=vllm"
+    assert sum("watch" not in query for query in cluster.asked) == 1  # listed once
+
+
+async def test_a_list_of_many_pages_is_read_whole(cluster: FakeApi, follow: Callable[..., KubeTargets]) -> None:
+    cluster.page = 2
+    for n in range(5):
+        cluster.set("ADDED", pod(f"p{n}"))
+    await names_become(follow(page=2), [f"p{n}" for n in range(5)])
+
+
+async def test_a_watch_that_ends_resumes_where_it_was(cluster: FakeApi, follow: Callable[..., KubeTargets]) -> None:
+    cluster.set("ADDED", pod("a"))
+    targets = follow()
+    await names_become(targets, ["a"])
+    cluster.hang_up = True
+    cluster.set("ADDED", pod("b"))
+    await names_become(targets, ["a", "b"])
+    cluster.set("ADDED", pod("c"))
+    await names_become(targets, ["a", "b", "c"])
+    watches = [query for query in cluster.asked if "watch" in query]
+    assert sum("watch" not in query for query in cluster.asked) == 1
+    assert int(watches[-1]["resourceVersion"]) >= 102
+
+
+async def test_a_version_that_is_too_old_lists_again(cluster: FakeApi, follow: Callable[..., KubeTargets]) -> None:
+    cluster.set("ADDED", pod("a"))
+    targets = follow()
+    await names_become(targets, ["a"])
+    cluster.pods["b"] = pod("b")  # happened while the watch was away and is not in the log
+    cluster.version, cluster.oldest = 500, 500
+    cluster.log.clear()
+    cluster.hang_up = True
+    cluster.changed.set()
+    await names_become(targets, ["a", "b"])
+    assert targets.status().ok
+
+
+@pytest.mark.parametrize(("status", "kind"), [(401, Kind.AUTH), (403, Kind.AUTH), (500, Kind.HTTP_STATUS)])
+async def test_a_server_that_refuses_is_a_status_and_no_pods(
+    cluster: FakeApi, follow: Callable[..., KubeTargets], status: int, kind: Kind
+) -> None:
+    cluster.status = status
+    targets = follow(first_s=0.3)
+    assert await targets.targets(0.0) == ()
+    view = targets.status()
+    assert not view.ok and view.error_kind == kind.value and view.retry_at is not None
+    assert targets.names() is None
+
+
+async def test_pods_stay_known_while_the_server_is_away(cluster: FakeApi, follow: Callable[..., KubeTargets]) -> None:
+    cluster.set("ADDED", pod("a"))
+    targets = follow()
+    await names_become(targets, ["a"])
+    cluster.status, cluster.hang_up = 500, True
+    cluster.changed.set()
+    for _ in range(100):
+        if not targets.status().ok:
+            break
+        await asyncio.sleep(0.02)
+    assert not targets.status().ok
+    assert [t.replica.name for t in await targets.targets(0.0)] == ["a"]
+    cluster.status = 200
+    cluster.set("ADDED", pod("b"))
+    await names_become(targets, ["a", "b"])
+
+
+async def test_no_way_to_a_cluster_is_a_status() -> None:
+    async def none() -> Any:
+        raise OSError("no route to host")
+
+    targets = KubeTargets(KubeOptions(first_s=0.1), SystemClock(), none)
+    try:
+        assert await targets.targets(0.0) == ()
+        assert targets.status().error_kind == Kind.REFUSED.value
+    finally:
+        await targets.close()
