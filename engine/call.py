@@ -104,6 +104,7 @@ class Call:
         self.call_id, self.spec, self.slo, self.arrival = call_id, spec, slo, arrival
         self.choices: list[Choice] = []
         self.error: str | None = None
+        self.left = False  # the client is gone
         self.changed = asyncio.Event()
 
     def fail(self, message: str) -> None:
@@ -112,9 +113,14 @@ class Call:
             self.error = message
         self.changed.set()
 
+    def leave(self) -> None:
+        """The client is gone; nobody waits for the rest."""
+        self.left = True
+        self.changed.set()
+
     @property
     def is_done(self) -> bool:
-        return self.error is not None or all(choice.finish is not None for choice in self.choices)
+        return self.left or self.error is not None or all(choice.finish is not None for choice in self.choices)
 
     def take(self) -> list[Delta]:
         return [delta for choice in self.choices if (delta := choice.take()) is not None]

@@ -63,14 +63,11 @@ class Gate:
                 self._check_key(scope, self._key)
             await self._app(scope, receive, send_with_id)
         except ApiError as error:
-            log.info("refused", extra={"request_id": request_id, "status": error.status, "reason": error.message})
             if not started:
                 await send_error(send_with_id, error, request_id)
         except Exception:
+            # The application has answered with a body if it still could; only the log is left to tell.
             log.exception("unexpected error", extra={"request_id": request_id})
-            if not started:
-                failure = ApiError(500, "The engine failed on this request; its log says why.", kind="server_error")
-                await send_error(send_with_id, failure, request_id)
 
     def _check_key(self, scope: Scope, key: bytes) -> None:
         scheme, _, given = (header(scope, b"authorization") or "").partition(" ")
@@ -85,9 +82,7 @@ class Gate:
 
 async def send_error(send: Send, error: ApiError, request_id: str) -> None:
     """A whole answer that is an error."""
-    headers = [] if error.retry_after is None else [(b"retry-after", str(error.retry_after).encode())]
-    if error.status == 401:
-        headers.append((b"www-authenticate", b"Bearer"))
+    headers = [(name.encode(), value.encode()) for name, value in error.headers().items()]
     await send_json(send, error.body(request_id), error.status, headers)
 
 

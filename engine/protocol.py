@@ -31,6 +31,11 @@ class ApiError(Exception):
         self.status, self.message, self.param, self.code, self.kind = status, message, param, code, kind
         self.retry_after = retry_after  # seconds
 
+    def headers(self) -> dict[str, str]:
+        """Headers that belong to the status."""
+        found = {} if self.retry_after is None else {"retry-after": str(self.retry_after)}
+        return found | ({"www-authenticate": "Bearer"} if self.status == 401 else {})
+
     def body(self, request_id: str) -> dict[str, Any]:
         """The error object of the OpenAI API, with the request's id added."""
         return {

@@ -68,7 +68,8 @@ class EngineApp:
             Route("/undrain", self._undrain, methods=["POST"]),
             Route("/slo", self._slo, methods=["POST"]),
         ]
-        app = Starlette(routes=routes, lifespan=self._lifespan, exception_handlers={HTTPException: _http_error})
+        handlers = {HTTPException: _http_error, ApiError: _api_error, Exception: _failure}
+        app = Starlette(routes=routes, lifespan=self._lifespan, exception_handlers=handlers)
         return Gate(app, self.options.api_key)
 
     def slo_of(self, scope: Scope) -> SloClass:
@@ -187,7 +188,8 @@ class _Generate:
             await call.changed.wait()
             call.changed.clear()
         _raise_failure(call)
-        await send_json(send, self._app.replies(call).whole())
+        if not call.left:
+            await send_json(send, self._app.replies(call).whole())
 
     async def _stream(self, call: Call, send: Send) -> None:
         replies = self._app.replies(call)
@@ -195,6 +197,8 @@ class _Generate:
         while True:
             await call.changed.wait()
             call.changed.clear()
+            if call.left:
+                return
             done = call.is_done
             if not started:
                 _raise_failure(call)  # an error before the first token is a status, not an event
@@ -212,7 +216,7 @@ class _Generate:
 
 async def serve(app: EngineApp, config: uvicorn.Config, sockets: list[socket.socket] | None = None) -> int:
     """Serve until SIGTERM or SIGINT, drain, and return how many streams were cut by the deadline or a second signal."""
-    server = _Server(config)
+    server = QuietServer(config)
     hurry = asyncio.Event()
     leave = asyncio.Event()
 
@@ -247,7 +251,7 @@ async def serve(app: EngineApp, config: uvicorn.Config, sockets: list[socket.soc
     return cut
 
 
-class _Server(uvicorn.Server):
+class QuietServer(uvicorn.Server):
     """Uvicorn without signal handlers of its own: ours drain first."""
 
     @contextlib.contextmanager
@@ -259,7 +263,7 @@ async def _watch(receive: Receive, call: Call) -> None:
     """Wait until the client leaves."""
     while (await receive())["type"] != "http.disconnect":
         pass
-    call.fail("The client left.")
+    call.leave()
 
 
 def _last(call: Call, replies: Replies) -> bytes:
@@ -307,8 +311,20 @@ def _log_failure(task: asyncio.Task[None]) -> None:
         log.error("the engine could not start", exc_info=error)
 
 
+async def _api_error(request: HttpRequest, error: Exception) -> Response:
+    assert isinstance(error, ApiError)
+    request_id = request_id_of(request.scope)
+    log.info("refused", extra={"request_id": request_id, "status": error.status, "reason": error.message})
+    return JSONResponse(error.body(request_id), error.status, error.headers())
+
+
 async def _http_error(request: HttpRequest, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     what = "does not exist" if error.status_code == 404 else f"cannot be used with {request.method}"
-    api = ApiError(error.status_code, f"{request.url.path} {what}.", code="unknown_url")
-    return JSONResponse(api.body(request_id_of(request.scope)), error.status_code, error.headers)
+    return await _api_error(request, ApiError(error.status_code, f"{request.url.path} {what}.", code="unknown_url"))
+
+
+async def _failure(request: HttpRequest, error: Exception) -> Response:
+    return await _api_error(
+        request, ApiError(500, "The engine failed on this request; its log says why.", kind="server_error")
+    )

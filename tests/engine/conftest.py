@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
-from collections.abc import Callable, Sequence
+import socket
+import threading
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
+from typing import Any
 
+import httpx
 import pytest
+import uvicorn
 
+from engine.assembly import Engine, EngineOptions, stand_in_engine
 from engine.config import EngineConfig
 from engine.core import EngineCore
 from engine.request import Request, SamplingParams
+from engine.server import EngineApp, QuietServer, ServerOptions
+from engine.service import EngineService, Phase
 from engine.step_time import StandInRunner, StandInSampler, StepTimeModel, fingerprint
+from opsconsole.clock import SystemClock
 
 VOCABULARY = 1000
 BuildCore = Callable[..., EngineCore]
@@ -69,3 +80,59 @@ def expected() -> Oracle:
         return tokens[len(request.prompt) :]
 
     return continue_alone
+
+
+class Served:
+    """An engine behind a real socket."""
+
+    def __init__(self, engine: Engine, app: EngineApp, url: str) -> None:
+        self.core, self.service, self.app, self.url = engine.core, app.service, app, url
+
+    def client(self, **headers: str) -> httpx.AsyncClient:
+        return httpx.AsyncClient(base_url=self.url, headers=headers, timeout=30.0)
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Wait for something the engine's thread brings about."""
+        for _ in range(2000):
+            if condition():
+                return
+            await asyncio.sleep(0.005)
+        raise AssertionError("the condition did not come true in 10 s")
+
+
+Serve = Callable[..., AbstractAsyncContextManager[Served]]
+
+
+@asynccontextmanager
+async def _serve(
+    engine: Engine | None = None, *, step_s: float = 0.001, server: ServerOptions | None = None, **options: Any
+) -> AsyncIterator[Served]:
+    pause = threading.Event()
+    clock = SystemClock()
+
+    def elapse(seconds: float) -> None:
+        pause.wait(step_s)
+
+    engine = engine or stand_in_engine(
+        StepTimeModel(), EngineOptions("tiny", **{"kv_blocks": 256, **options}), clock.monotonic, elapse
+    )
+    service = EngineService(engine.core, engine.text, clock.monotonic)
+    app = EngineApp(service, server or ServerOptions(), clock.now)
+    bound = socket.create_server(("127.0.0.1", 0))
+    config = uvicorn.Config(app.asgi(), log_config=None, access_log=False, ws="none", timeout_graceful_shutdown=1)
+    running = QuietServer(config)
+    task = asyncio.create_task(running.serve([bound]))
+    served = Served(engine, app, f"http://127.0.0.1:{bound.getsockname()[1]}")
+    try:
+        await served.until(lambda: service.phase is not Phase.STARTING)
+        yield served
+    finally:
+        running.should_exit = True
+        await task
+        bound.close()
+
+
+@pytest.fixture
+def serve() -> Serve:
+    """`async with serve(...) as served`: a stand-in engine, or the one given, on a port of its own."""
+    return _serve
