@@ -29,7 +29,7 @@ T = TypeVar("T")
 FIRST_WORKER_LIMIT = 900.0  # s; a large model may read for minutes
 COMPANIONS_LIMIT = 60.0  # s
 HOPELESS_RESTARTS = 3
-LOAD_GRACE, STOP_GRACE = 30.0, 10.0  # s
+LOAD_GRACE, STOP_GRACE = 60.0, 10.0  # s
 POLL = 0.2  # s
 
 

@@ -1,0 +1,205 @@
+"""`up` as a real tree of processes with scripted workers: scaling without a cut stream, crashes, and every bad end.
+
+Slow by nature (about a minute together). Trap: a process is looked for by the data folder in its command line or
+environment, so that a leftover of another test is never taken for one of ours.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from opsconsole.commands import up_options
+from opsconsole.errors import UsageError
+from opsconsole.local.datalock import DataLock
+from opsconsole.local.processes import free_port
+from opsconsole.local.supervisor_client import SupervisorClient
+
+ROOT = Path(__file__).parents[3]
+RUN_UP = Path(__file__).parent / "run_up.py"
+
+
+class Up:
+    """One `up` and what is known of its processes."""
+
+    def __init__(self, folder: Path, *, workers: str, load: str, seconds: str, **environment: str) -> None:
+        self.folder, self.port = folder, free_port()
+        command = [sys.executable, str(RUN_UP), str(folder), str(self.port), workers, load, seconds]
+        given = {**os.environ, "PYTHONPATH": str(ROOT), "SCRIPT_TOKEN_S": "0.01", **environment}
+        self.process = subprocess.Popen(
+            command, cwd=ROOT, env=given, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+
+    def alive(self) -> list[int]:
+        """Processes of this `up`, the foreground one included; zombies do not count."""
+        found = []
+        for entry in Path("/proc").iterdir():
+            with suppress(OSError):
+                if entry.name.isdigit() and str(self.folder) in (entry / "cmdline").read_text():
+                    state = (entry / "stat").read_text().rpartition(")")[2].split()[0]
+                    found += [int(entry.name)] if state != "Z" else []
+        return found
+
+    def pid_of(self, module: str) -> int:
+        for pid in self.alive():
+            if module in Path(f"/proc/{pid}/cmdline").read_text() and pid != self.process.pid:
+                return pid
+        raise AssertionError(f"no process of {module}")
+
+    async def until(self, what: str, limit: float = 30.0) -> dict[str, Any]:
+        """The supervisor's state once `what` holds for it."""
+        end = time.monotonic() + limit
+        async with SupervisorClient(self.folder / "supervisor.sock") as client:
+            while time.monotonic() < end:
+                with suppress(Exception):
+                    state = await client.state()
+                    if eval(what, {}, {"state": state, "members": state["members"]}):
+                        return state
+                assert self.process.poll() is None, self.process.communicate()
+                await asyncio.sleep(0.1)
+        raise AssertionError(f"never: {what}")
+
+    async def none_left(self, limit: float = 5.0) -> None:
+        end = time.monotonic() + limit
+        while self.alive() and time.monotonic() < end:
+            await asyncio.sleep(0.05)
+        assert self.alive() == []
+
+    def finish(self, limit: float = 60.0) -> tuple[int, dict[str, Any], str]:
+        out, err = self.process.communicate(timeout=limit)
+        return self.process.returncode, json.loads(out) if out else {}, err
+
+    def sql(self, query: str) -> list[Any]:
+        with sqlite3.connect(self.folder / "opsconsole.db") as connection:
+            rows = connection.execute(query).fetchall()
+        connection.close()
+        return rows
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A short path: Unix sockets have little room."""
+    with tempfile.TemporaryDirectory(prefix="up-") as made:
+        yield Path(made)
+
+
+SERVING = "all(m['ready'] for m in members) and len(members) == {n} and 'agent' in state['companions']"
+
+
+async def test_load_rises_and_a_worker_comes_load_falls_and_one_goes_and_no_stream_is_cut(
+    folder: Path, tmp_path: Path
+) -> None:
+    trace = tmp_path / "rise.csv"
+    rows = [(t, 3 if t < 5 else 90 if t < 12 else 1) for t in range(24)]
+    trace.write_text("t_seconds,requests\n" + "".join(f"{t},{count}\n" for t, count in rows))
+    up = Up(folder, workers="1:2", load=str(trace), seconds="24s", SCRIPT_TOKEN_S="0.02")
+    code, summary, said = up.finish(90)
+    assert code == 0, said
+    assert summary["offered"] == summary["completed"] > 100, said
+    assert (summary["failed"], summary["streams_cut"]) == (0, 0)
+    assert summary["scale_ups"] >= 1 and summary["drains"] >= 1, said
+    assert summary["starts"][0]["worker"] == "w2" and set(summary["starts"][0]["phases"]) >= {"schedule", "load"}
+    assert summary["ttft_p99"] is None or summary["offered"] >= 1000
+    row = up.sql("SELECT offered, completed, attainment, goodput, ttft_p95 FROM run_summary")[0]
+    assert row == tuple(summary[key] for key in ("offered", "completed", "attainment", "goodput", "ttft_p95"))
+    assert any("gone, with no stream cut" in text for (text,) in up.sql("SELECT text FROM journal"))
+    await up.none_left()
+
+
+async def test_a_killed_worker_fails_its_requests_at_once_and_comes_back_and_a_killed_supervisor_takes_all_with_it(
+    folder: Path,
+) -> None:
+    up = Up(folder, workers="2:2", load="steady", seconds="120s", SCRIPT_TOKEN_S="0.05")
+    state = await up.until(SERVING.format(n=2))
+    async with httpx.AsyncClient(timeout=20) as client:
+        url = f"http://127.0.0.1:{up.port}/v1/completions"
+        asks = [client.post(url, json={"prompt": "x", "max_tokens": 300, "stream": True}) for _ in range(8)]
+        running = [asyncio.create_task(ask) for ask in asks]
+        await asyncio.sleep(1.0)
+        victim = state["members"][0]
+        killed_at = time.monotonic()
+        os.kill(victim["pid"], signal.SIGKILL)
+        done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED, timeout=5)
+        assert time.monotonic() - killed_at < 2.0
+        assert all("worker_lost" in task.result().text for task in done) and done
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+    await up.until(f"{SERVING.format(n=2)} and members[0]['restarts'] == 1")
+    await asyncio.sleep(1.0)
+    told = [text for (text,) in up.sql("SELECT text FROM journal")]
+    assert any(text.startswith(f"{victim['name']} was killed by SIGKILL; started again") for text in told), told
+    os.kill(up.pid_of("supervisor_api"), signal.SIGKILL)
+    await up.none_left()
+    assert up.sql("PRAGMA integrity_check") == [("ok",)]
+    code, summary, said = up.finish(5)
+    assert code == 1 and "the supervisor was killed by SIGKILL" in said
+    assert summary["offered"] > 0
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT], ids=["kill -9", "Ctrl-C"])
+async def test_however_the_foreground_ends_nothing_is_left(folder: Path, how: signal.Signals) -> None:
+    up = Up(folder, workers="1:2", load="steady", seconds="120s")
+    await up.until(SERVING.format(n=1))
+    up.process.send_signal(how)
+    await up.none_left(limit=10.0 if how is not signal.SIGKILL else 5.0)
+    code, _, said = up.finish(5)
+    assert code == (-9 if how is signal.SIGKILL else 0), said
+    assert up.sql("PRAGMA integrity_check") == [("ok",)]
+
+
+async def test_it_can_be_ended_while_the_first_worker_still_loads(folder: Path) -> None:
+    up = Up(folder, workers="1:1", load="steady", seconds="10s", SCRIPT_START_S="60")
+    await up.until("members[0]['phase'] == 'warm'")
+    up.process.send_signal(signal.SIGINT)
+    code, summary, said = up.finish(15)
+    assert (code, summary) == (0, {}) and "SIGINT: stopping" in said
+    await up.none_left()
+
+
+async def test_an_engine_that_never_starts_is_told_with_its_last_words(folder: Path) -> None:
+    up = Up(folder, workers="1:1", load="steady", seconds="10s", SCRIPT_FAIL_START="1")
+    code, _, said = up.finish(30)
+    assert code != 0 and "the engine does not start: scripted failure" in said
+    await up.none_left()
+
+
+def test_a_second_up_on_the_same_folder_is_refused_and_told_who_has_it(folder: Path) -> None:
+    lock = DataLock(folder)
+    with pytest.raises(UsageError, match=rf"another `opsconsole up` \(process {os.getpid()}\).*--data-dir"):
+        DataLock(folder)
+    lock.release()
+    DataLock(folder).release()
+
+
+def test_a_port_in_use_is_told_before_anything_starts(folder: Path) -> None:
+    from opsconsole.local.companions import bind
+
+    port = free_port()
+    holder = bind("127.0.0.1", port)
+    try:
+        asked = {
+            "output": "text", "host": "127.0.0.1", "api_key": "", "no_tui": True, "seconds": "1s", "load": "",
+            "seed": 1, "workers": "1:2", "devices": "cpu", "model": str(folder), "data_dir": str(folder),
+            "port": port, "slo": "", "policy": "reactive", "stabilise": "10s", "drain_deadline": "60s",
+            "engine_arg": [],
+        }  # fmt: skip
+        prepared = up_options.prepare(asked)
+        with pytest.raises(UsageError, match=f"{port} cannot be used .*--port"):
+            up_options.run_session(prepared.settings, prepared.options, None, "text")
+    finally:
+        holder.close()
