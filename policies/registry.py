@@ -5,17 +5,38 @@ It must not decide. The trap: a knob that a law does not have is an error that n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any
 
+from policies.baselines.dynamo import DYNAMO_ARIMA, DYNAMO_CONSTANT, DYNAMO_KALMAN
+from policies.baselines.hpa import HPA_GPU, HPA_KV, HPA_QUEUE, HPA_TTFT
+from policies.baselines.keda_epp import KedaEpp
+from policies.baselines.kpa import Kpa
+from policies.baselines.oracle import BOUND, ORACLE
+from policies.baselines.static import Static
+from policies.baselines.wva import WvaV2
 from policies.compose import PREDICTIVE_POLICY, REACTIVE_POLICY
 from policies.decision import Policy
 
-REGISTRY: Mapping[str, Callable[[], Policy]] = {
-    "reactive": lambda: REACTIVE_POLICY,
-    "predictive": lambda: PREDICTIVE_POLICY,
-}
+LAWS: tuple[Policy, ...] = (
+    REACTIVE_POLICY,
+    PREDICTIVE_POLICY,
+    Static(),
+    HPA_QUEUE,
+    HPA_KV,
+    HPA_GPU,
+    HPA_TTFT,
+    KedaEpp(),
+    Kpa(),
+    WvaV2(),
+    DYNAMO_CONSTANT,
+    DYNAMO_ARIMA,
+    DYNAMO_KALMAN,
+    ORACLE,
+    BOUND,
+)
+REGISTRY: Mapping[str, Policy] = {law.name: law for law in LAWS}
 
 
 def names() -> tuple[str, ...]:
@@ -26,7 +47,7 @@ def policy(name: str, **knobs: Any) -> Policy:
     """The law of that name, with its own knobs changed. ValueError names what is unknown and what there is."""
     if name not in REGISTRY:
         raise ValueError(f"policy {name!r} is unknown: use one of {', '.join(names())}")
-    law = REGISTRY[name]()
+    law = REGISTRY[name]
     known = {f.name for f in fields(law)}  # type: ignore[arg-type]
     for knob in knobs:
         if knob not in known:
