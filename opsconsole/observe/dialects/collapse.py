@@ -7,7 +7,6 @@ every tensor-parallel rank may export the same requests.
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -40,8 +39,8 @@ def undivided(rows: Sequence[Row], labels: tuple[str, ...]) -> Sequence[Row]:
 
 def without_copies(rows: Sequence[Row], labels: tuple[str, ...]) -> Sequence[Row]:
     """One row for each fact, the greatest of its copies."""
-    if not any(label in row[0].labels for row in rows for label in labels):
-        return rows
+    if not rows or (rows[0][0].labels.keys().isdisjoint(labels) and rows[-1][0].labels.keys().isdisjoint(labels)):
+        return rows  # the series of one family bear the same labels
     best: dict[frozenset[tuple[str, str]], Row] = {}
     for row in rows:
         key = frozenset(item for item in row[0].labels.items() if item[0] not in labels)
@@ -113,7 +112,9 @@ def _key(series: Series, labels: tuple[str, ...]) -> str | None:
     return None
 
 
-_BOUNDS: dict[tuple[float, ...], tuple[float, ...]] = {}  # layouts repeat over replicas and scrapes: keep one of each
+_BOUNDS: dict[
+    tuple[float | None, ...], tuple[float, ...]
+] = {}  # layouts repeat over replicas and scrapes: keep one of each
 
 
 def buckets(
@@ -121,6 +122,16 @@ def buckets(
 ) -> tuple[Buckets | None, str]:
     """One cumulative histogram: aligned by the value of `le`, added over ranks; None with the reason."""
     rows = without_copies(undivided(rows, dialect.total_labels), dialect.copy_labels)
+    sums = without_copies(undivided(sums, dialect.total_labels), dialect.copy_labels)
+    counts = without_copies(undivided(counts, dialect.total_labels), dialect.copy_labels)
+    bounds = _BOUNDS.get(tuple([series.le for series, _ in rows]))
+    if bounds is not None:  # the usual page: one group, in order, in a layout seen before
+        return _checked(bounds, tuple([value for _, value in rows]), _total(counts), _total(sums))
+    return _aligned(rows, _total(counts), _total(sums))
+
+
+def _aligned(rows: Sequence[Row], count: float | None, total: float | None) -> tuple[Buckets | None, str]:
+    """Buckets in any order and of several groups, by the value of their bound."""
     by_bound: dict[float, float] = {}
     groups: dict[float, int] = {}
     for series, value in rows:
@@ -129,21 +140,28 @@ def buckets(
             return None, "a bucket without a readable bound or count"
         by_bound[bound] = by_bound.get(bound, 0.0) + value
         groups[bound] = groups.get(bound, 0) + 1
-    count = _total(without_copies(undivided(counts, dialect.total_labels), dialect.copy_labels))
     if math.inf not in by_bound:
         if count is None:
             return None, "neither a +Inf bucket nor a count"
         by_bound[math.inf] = count
         groups[math.inf] = max(groups.values(), default=1)
-    most = groups[math.inf]
-    bounds = tuple(sorted(by_bound)) if len(rows) == len(groups) else _shared(groups, most)
-    found = tuple([by_bound[bound] for bound in bounds])
-    if any(a > b for a, b in itertools.pairwise(found)):
+    bounds = tuple(sorted(by_bound)) if len(rows) == len(groups) else _shared(groups, groups[math.inf])
+    if len(_BOUNDS) < 1000:
+        bounds = _BOUNDS.setdefault(bounds, bounds)
+    return _checked(bounds, tuple([by_bound[bound] for bound in bounds]), count, total)
+
+
+def _checked(
+    bounds: tuple[float, ...], found: tuple[float, ...], count: float | None, total: float | None
+) -> tuple[Buckets | None, str]:
+    """Cumulative counts that are whole: known, never falling, and no other than the count told."""
+    whole = sum(found)
+    if whole != whole or found[0] < 0:
+        return None, "a bucket without a readable bound or count"
+    if list(found) != sorted(found):
         return None, "cumulative counts fall"
     if count is not None and abs(count - found[-1]) > max(2.0, 0.01 * count):  # a scrape may fall between the two
         return None, "its count is not its +Inf bucket"
-    bounds = _BOUNDS.setdefault(bounds, bounds) if len(_BOUNDS) < 1000 else bounds
-    total = _total(without_copies(undivided(sums, dialect.total_labels), dialect.copy_labels))
     return Buckets(bounds, found, total), ""
 
 

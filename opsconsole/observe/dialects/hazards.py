@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from opsconsole.observe.dialects.collapse import Row
 from opsconsole.observe.dialects.reading import Reading
 from opsconsole.observe.dialects.table import Dialect
-from opsconsole.observe.exposition import Page, Slot
+from opsconsole.observe.exposition import Page
 
-Groups = Mapping[Slot, Sequence[Row]]
+Groups = Mapping[tuple[str, str], Sequence[Row]]
 
 
 def check(reading: Reading, groups: Groups, page: Page, dialect: Dialect, at: float | None) -> None:
@@ -83,7 +83,7 @@ def _kv_capacity(reading: Reading) -> None:
 
 def _lora(reading: Reading, groups: Groups, at: float | None) -> None:
     """The value is a time and the labels are the data: the newest series is the truth; several processes add times."""
-    rows = groups.get(Slot("vllm_lora_requests_info", ""), ())
+    rows = groups.get(("vllm_lora_requests_info", ""), ())
     known = [(series, value) for series, value in rows if value == value and value > 0]
     if not known:
         return

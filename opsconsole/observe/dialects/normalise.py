@@ -16,9 +16,9 @@ from opsconsole.observe.dialects.collapse import Row, Scalar, breakdown, buckets
 from opsconsole.observe.dialects.names import NameIndex, wrapper_of
 from opsconsole.observe.dialects.reading import Reading, to_sample
 from opsconsole.observe.dialects.table import Dialect, Field, Kind, Name
-from opsconsole.observe.exposition import Page, SeriesMemo, Slot
+from opsconsole.observe.exposition import Page, SeriesMemo
 
-Groups = dict[Slot, list[Row]]
+Groups = dict[tuple[str, str], list[Row]]  # by slot
 _NO_ROWS: list[Row] = []
 _VALUE_PARTS = ("total", "")
 
@@ -35,15 +35,16 @@ def normalise(page: Page, at: float, replica: str) -> Sample:
 
 def read(page: Page, at: float | None = None, dialects: Sequence[Dialect] = DIALECTS) -> Reading:
     """A page in canonical words. `at` is the time of the scrape, for what the page tells as a time."""
-    groups = _grouped(page)
-    families = {slot.family for slot in groups}
+    repeated = len(page.series) != len(set(page.series))
+    groups = _grouped_last(page) if repeated else _grouped(page)
+    families = {family for family, _ in groups}
     main = _engine_of(groups, families | page.types.keys(), dialects)
     reading = Reading()
     if page.truncated:
         reading.flag("truncated")
     if page.bad_count:
         reading.flag("bad_lines")
-    if len(page.series) != len(set(page.series)):
+    if repeated:
         reading.flag("duplicate_series")
     if main is not None:
         reading.engine, reading.title = main.engine, main.title
@@ -61,10 +62,7 @@ def read(page: Page, at: float | None = None, dialects: Sequence[Dialect] = DIAL
 
 def _grouped(page: Page) -> Groups:
     groups: Groups = {}
-    series = page.series
-    if len(series) != len(set(series)):
-        return _grouped_last(page)
-    for row in zip(series, page.values, strict=True):
+    for row in zip(page.series, page.values, strict=True):
         slot = row[0].slot
         rows = groups.get(slot)
         if rows is None:
@@ -101,8 +99,8 @@ def _has_label(dialect: Dialect, groups: Groups) -> bool:
     label, value = dialect.label_fingerprint or ("", "")
     wanted = {family for row in dialect.fields for family in row.families()}
     return any(
-        slot.family in wanted and any(label in s.labels and value in ("", s.labels[label]) for s, _ in rows[:1])
-        for slot, rows in groups.items()
+        family in wanted and any(label in s.labels and value in ("", s.labels[label]) for s, _ in rows[:1])
+        for (family, _), rows in groups.items()
     )
 
 
@@ -123,10 +121,10 @@ def _read_fields(reading: Reading, groups: Groups, dialect: Dialect, page: Page)
 def _rows(groups: Groups, name: Name, kind: Kind) -> list[Row]:
     """The samples of a name: for counters `_total` before the bare spelling, for histograms the buckets."""
     if kind is Kind.HISTOGRAM:
-        return groups.get(Slot(name.family, "bucket"), _NO_ROWS)
+        return groups.get((name.family, "bucket"), _NO_ROWS)
     parts = (name.part,) if name.part else _VALUE_PARTS
     for part in parts:
-        rows = groups.get(Slot(name.family, part), _NO_ROWS)
+        rows = groups.get((name.family, part), _NO_ROWS)
         if rows and name.where:
             label, values = name.where[0], name.where[1:]
             rows = [row for row in rows if row[0].labels.get(label) in values]
@@ -144,7 +142,7 @@ def _read_field(
     reading.names[row.name] = name.family
     reading.unknown.pop(row.name, None)
     if row.kind is Kind.HISTOGRAM:
-        sums, counts = groups.get(Slot(name.family, "sum"), _NO_ROWS), groups.get(Slot(name.family, "count"), _NO_ROWS)
+        sums, counts = groups.get((name.family, "sum"), _NO_ROWS), groups.get((name.family, "count"), _NO_ROWS)
         found, why = buckets(rows, sums, counts, dialect)
         if found is None:
             reading.unknown[row.name] = why
@@ -206,8 +204,21 @@ def _read_info(reading: Reading, row: Field, name: Name, rows: list[Row]) -> Non
     reading.values[row.name] = known[0] if row.name == "block_size" else sum(known)
 
 
-def version_range(dialect: Dialect, found: Mapping[str, str]) -> str:
-    """What the names found say of the engine's version: `>=0.9.2`, `0.7.3..0.10.2` or nothing."""
+def version_range(dialect: Dialect, names: Mapping[str, str]) -> str:
+    """What the families found (by field) say of the engine's version: `>=0.9.2`, `0.7.3..0.10.2` or nothing."""
+    key = (dialect.engine, tuple(names.items()))
+    known = _RANGES.get(key)
+    if known is None:
+        if len(_RANGES) >= 256:
+            _RANGES.clear()
+        known = _RANGES[key] = _version_range(dialect, names)
+    return known
+
+
+_RANGES: dict[tuple[str, tuple[tuple[str, str], ...]], str] = {}  # the same families come with every scrape
+
+
+def _version_range(dialect: Dialect, found: Mapping[str, str]) -> str:
     low: tuple[int, ...] = ()
     high: tuple[int, ...] = ()
     for row in dialect.fields:
