@@ -27,21 +27,22 @@ def counts(snapshot: FleetSnapshot, look: Look) -> Line:
     numbers = {word: sum(getattr(p, word) for p in pools) for word in ("ready", "warming", "draining", "stale", "down")}
     words = {"ready": "OK", "warming": "WARM", "draining": "DRAIN", "stale": "STALE", "down": "DOWN"}
     titles = {"ready": "READY", "warming": "WARM", "draining": "DRAIN", "stale": "STALE", "down": "DOWN"}
+    gap = "" if numbers["stale"] else " "
     line: list[Cell] = []
     for word, number in numbers.items():
         if word == "stale" and not number:
             continue
-        line += [Cell(f" {titles[word]} ", "dim"), Cell(f"{number} ", words[word] if number else "dim")]
+        line += [Cell(f" {titles[word]} ", "dim"), Cell(f"{number}{gap}", words[word] if number else "dim")]
     wants = [p.want for p in pools if p.want is not None]
     if wants:
         line.append(Cell(f"  want {sum(wants)}", "text"))
         line.append(Cell(coming(snapshot), "WARM"))
     gpus = total(pools, lambda p: p.gpus)
     if gpus is not None:
-        line.append(Cell(f"   GPU {gpus:.0f}", "text"))
+        line.append(Cell(f"  GPU {gpus:.0f}", "text"))
     price = total(pools, lambda p: p.price_per_hour)
     if price is not None:
-        line.append(Cell(f"   {fmt.money(price)} $/h", "text"))
+        line.append(Cell(f"  {fmt.money(price)} $/h", "text"))
     return tuple(line)
 
 

@@ -27,7 +27,9 @@ def resolve(theme: str, name: str) -> Style:
     table = THEMES[theme]
     base, _, over = name.partition("|")
     style = Style.parse(table.get(base, table["text"]))
-    return style + Style.parse(table.get(over, "")) if over else style
+    if not over or style.bgcolor is not None:
+        return style  # a word with a ground of its own keeps it, or it could not be read on the selection's
+    return style + Style.parse(table.get(over, ""))
 
 
 class Grid(Widget, can_focus=True):
