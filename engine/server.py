@@ -214,7 +214,9 @@ class _Generate:
                 return
 
 
-async def serve(app: EngineApp, config: uvicorn.Config, sockets: list[socket.socket] | None = None) -> int:
+async def serve(
+    app: EngineApp, config: uvicorn.Config, announce: Callable[[], None], sockets: list[socket.socket] | None = None
+) -> int:
     """Serve until SIGTERM or SIGINT, drain, and return how many streams were cut by the deadline or a second signal."""
     server = QuietServer(config)
     hurry = asyncio.Event()
@@ -228,6 +230,7 @@ async def serve(app: EngineApp, config: uvicorn.Config, sockets: list[socket.soc
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, on_signal)
+    announce()  # from here on a signal drains
     serving = asyncio.create_task(server.serve(sockets))
     leaving = asyncio.create_task(leave.wait())
     await asyncio.wait([serving, leaving], return_when=asyncio.FIRST_COMPLETED)

@@ -163,7 +163,6 @@ def _run(engine: Engine, options: ServerOptions, clock: SystemClock, *, bound: s
     address = f"unix:{Path(uds).absolute()}" if bound is None else "{}:{}".format(*bound.getsockname()[:2])
     if bound is not None and not _is_loopback(bound) and options.api_key is None:
         log.warning("anyone who reaches this port may use the model; set --api-key", extra={"address": address})
-    log.info("serving", extra={"address": address, **engine.facts})
     app = EngineApp(EngineService(engine.core, engine.text, clock.monotonic), options, clock.now)
     config = uvicorn.Config(
         app.asgi(),
@@ -176,7 +175,11 @@ def _run(engine: Engine, options: ServerOptions, clock: SystemClock, *, bound: s
         ws="none",
         server_header=False,
     )
-    return asyncio.run(serve_app(app, config, [bound] if bound else None))
+
+    def announce() -> None:
+        log.info("serving", extra={"address": address, **engine.facts})
+
+    return asyncio.run(serve_app(app, config, announce, [bound] if bound else None))
 
 
 def _is_loopback(bound: socket.socket) -> bool:
