@@ -57,7 +57,7 @@ class Target:
 def kind_of(name: str) -> Kind | None:
     """The kind a name speaks for, or None."""
     lower = name.lower()
-    if lower.endswith(".gz") or lower.endswith((".jsonl", ".ndjson", ".log")):
+    if lower.endswith((".gz", ".jsonl", ".ndjson", ".log")):
         return Kind.LOG
     if lower.endswith((".py", ".pyi")):
         return Kind.PYTHON

@@ -179,8 +179,8 @@ class _Pools:
         if self._counts is None:
             self._counts = Counter()
             for row in self._rows:
-                lines = {line for part in self._evidence.parts(row) for line in part.text.splitlines()}
-                self._counts.update(lines)
+                seen = {line for part in self._evidence.parts(row) for line in part.text.splitlines()}
+                self._counts.update(seen)
         lines = [line for line in hunk.after.splitlines() if len(line.strip()) > 3]
         if len(lines) < 2:
             return False

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from opsconsole.lint.model import Finding, FixKind, Severity
 
 _IGNORE = re.compile(
-    r"(?P<open>#|//|/\*|\{#|<!--|--)[-+]?\s*px:\s*(?P<file>ignore-file|ignore)(?:\[(?P<codes>[A-Z0-9, ]*)\])?(?P<reason>[^\n]*)"
+    r"(?P<open>#|//|/\*|\{#|<!--|--)[-+]?\s*px:\s*(?P<file>ignore-file|ignore)"
+    r"(?:\[(?P<codes>[A-Z0-9, ]*)\])?(?P<reason>[^\n]*)"
 )
 
 

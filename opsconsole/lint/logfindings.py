@@ -24,7 +24,7 @@ def prefix_findings(found: list[Cause], family: list[Row], gains: Gains, report:
         word = cause.words.get(cause.code, "a value")
         if (code, cause.path) in made:
             continue
-        row = cause.first or family[0]
+        row = next((row for row in family if row.request.index == pair.requests[1]), cause.first or family[0])
         text = (
             f"{word} changes at {cause.path} char {pair.char}, before about {cause.stable:,} tokens that do not; "
             f"reuse {report.rate:.1%}, possible {report.rate_after:.1%}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import json
 import tempfile
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -52,7 +53,7 @@ class LogFile:
         try:
             while chunk := source.read(1 << 20):
                 spooled.write(chunk)
-        except (EOFError, OSError, gzip.zlib.error) as error:
+        except (EOFError, OSError, zlib.error) as error:
             log.notes.append(
                 Note("PX901", f"{name}: the packed file ends early ({error}); what was read is checked", name)
             )

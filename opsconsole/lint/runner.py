@@ -230,8 +230,7 @@ class Run:
 
 def _volatility(code: str) -> Volatility:
     """The volatility a configured source has, by its rule."""
-    V = Volatility  # noqa: N806
-
+    V = Volatility
     return {"PX102": V.DAY, "PX104": V.USER, "PX105": V.SESSION, "PX106": V.TURN, "PX107": V.TURN}.get(code, V.REQUEST)
 
 

@@ -140,12 +140,12 @@ def _typed(where: str, kind: str, value: Any) -> Any:
         if not isinstance(value, dict):
             raise ConfigError(f"{where} must be a table.")
         return {str(name): str(item) for name, item in value.items()}
-    wanted: tuple[type, ...] = (bool,) if kind == "bool" else (str,) if kind.startswith("str") else (int,)
+    wanted: tuple[type[Any], ...] = (bool,) if kind == "bool" else (str,) if kind.startswith("str") else (int,)
     if kind.startswith("float"):
         wanted = (int, float)
     if not isinstance(value, wanted) or (isinstance(value, bool) and kind != "bool"):
         raise ConfigError(f"{where} has the wrong type ({type(value).__name__}); it must be {kind.split(' ')[0]}.")
-    return float(value) if kind.startswith("float") else value
+    return float(str(value)) if kind.startswith("float") else value
 
 
 def check(settings: LintSettings, where: Any) -> None:

@@ -20,13 +20,8 @@ def looks_like(body: Mapping[str, Any]) -> bool:
     if isinstance(tools, list) and tools and "input_schema" in as_mapping(tools[0]):
         return True
     messages = body.get("messages")
-    blocks = [
-        block
-        for message in (messages if isinstance(messages, list) else [])
-        for block in (
-            as_mapping(message).get("content") if isinstance(as_mapping(message).get("content"), list) else []
-        )
-    ]
+    contents = [as_mapping(message).get("content") for message in (messages if isinstance(messages, list) else [])]
+    blocks = [block for content in contents if isinstance(content, list) for block in content]
     return any(as_mapping(block).get("type") in ("tool_use", "tool_result", "thinking") for block in blocks)
 
 

@@ -183,10 +183,10 @@ def _of_tainted(evaluator: Evaluator, node: ast.Call, name: str, base: Tainted, 
             return replace(base, volatility=V.DAY, code="PX102", word="today's date")
         if name in ("strftime", "format") and node.args:
             fmt = pytext.constant_text(node.args[0])
-            found = volatile.format_source(volatile.Source(base.volatility, base.code, base.word), fmt)
-            return replace(base, volatility=found.volatility, code=found.code, word=found.word)
+            made = volatile.format_source(volatile.Source(base.volatility, base.code, base.word), fmt)
+            return replace(base, volatility=made.volatility, code=made.code, word=made.word)
         return base
-    found = volatile.source(f"?.{name}", {})
+    found: volatile.Source | None = volatile.source(f"?.{name}", {})
     if (
         found is None
         and base.code in ("PX107", "PX109", "PX104")

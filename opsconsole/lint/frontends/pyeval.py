@@ -124,7 +124,7 @@ class Evaluator:
         return Dotted(f"?.{node.attr}", base)
 
     def _member(self, name: str, frame: Frame, otherwise: Dotted) -> Any:
-        for node in frame.owner.body:
+        for node in frame.owner.body if frame.owner is not None else []:
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == name:
                 found = Callee(frame.module, node, frame.owner)
                 is_property = any(

@@ -39,7 +39,8 @@ def fields(node: ast.JoinedStr, module: Module) -> list[Spot]:
     lines = module.lines[start_line - 1 : end_line]
     first = module.spot(node).col - 1
     source = "\n".join(lines)
-    at, found = first, []
+    at = first
+    found: list[int] = []
     while at < len(source):
         opening = _STRING.match(source, at)
         if opening is None:
