@@ -14,7 +14,7 @@ from policies import capacity, drain, lead, limits, reactive, slo_guard
 from policies.consolidate import consolidate
 from policies.decision import Decision, Input, RuleResult, Verdict
 from policies.memory import Memory
-from policies.picture import Picture
+from policies.picture import Picture, draw
 from policies.predictive import forecast_floor
 from policies.schedule import schedule_ahead
 from policies.situation import Situation
@@ -63,13 +63,16 @@ def picture_of(situation: Situation, memory: Memory) -> Picture:
         seconds_, assumed = known.seconds, False
     else:
         seconds_, assumed = situation.lead_s, situation.lead_assumed
-    return Picture(situation, seconds_, assumed, capacity.facts(situation, memory))
+    return draw(situation, seconds_, assumed, capacity.facts(situation, memory))
 
 
 def _decide(situation: Situation, memory: Memory, rules: Sequence[Rule]) -> tuple[Decision, Memory]:
     memory = lead.learn(situation, memory)
-    memory = capacity.learn(picture_of(situation, memory), memory)
     picture = picture_of(situation, memory)
+    learned = capacity.learn(picture, memory)
+    if learned is not memory:
+        memory = learned
+        picture = picture_of(situation, memory)
     trace: list[RuleResult] = []
     for rule in rules:
         result, memory = rule(picture, memory)

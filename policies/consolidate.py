@@ -20,9 +20,10 @@ def consolidate(picture: Picture, memory: Memory) -> tuple[RuleResult, Memory]:
     situation = picture.situation
     idle_since, memory = memory.holding(IDLE, is_idle(picture), situation.now)
     inputs = _inputs(picture)
-    why_not = _forbidden(picture)
+    missing = picture.missing()
+    why_not = missing or _forbidden(picture)
     if why_not is not None:
-        verdict = Verdict.UNKNOWN if picture.complete is not None else Verdict.HOLDS
+        verdict = Verdict.UNKNOWN if missing is not None else Verdict.HOLDS
         return RuleResult("consolidate", inputs, None, verdict, f"no shrink: {why_not}"), memory
     live = len(picture.live)
     if situation.want == 0:
@@ -71,8 +72,6 @@ def too_much(picture: Picture, count: int) -> str | None:
 
 
 def _forbidden(picture: Picture) -> str | None:
-    if picture.complete is not None:
-        return picture.complete
     situation = picture.situation
     if picture.starting:
         last = max(picture.ready_at(r) for r in picture.starting) - situation.now

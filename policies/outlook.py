@@ -6,44 +6,58 @@ carried on beyond its horizon is how forecasts explode.
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from policies.situation import Outlook
 
 
+@dataclass(frozen=True, slots=True)
+class Path:
+    """One quantile of demand over the leads."""
+
+    leads: tuple[float, ...]
+    values: tuple[float, ...]
+
+    def at(self, lead_s: float) -> float:
+        return _between(self.leads, self.values, lead_s)
+
+    def highest(self, first_s: float, last_s: float) -> float:
+        """The largest value over a span of leads: its ends and every given lead inside."""
+        inside = [v for lead, v in zip(self.leads, self.values, strict=True) if first_s < lead < last_s]
+        return max(self.at(first_s), self.at(last_s), *inside)
+
+
+def path(outlook: Outlook, level: float) -> Path | None:
+    """The quantile `level` of a forecast; None for an empty or broken one."""
+    if not is_sound(outlook):
+        return None
+    return Path(outlook.leads, tuple(_between(outlook.levels, row, level) for row in outlook.quantiles))
+
+
 def at(outlook: Outlook, lead_s: float, level: float) -> float | None:
-    """The quantile `level` of demand `lead_s` from now; None for an empty or broken forecast."""
-    if not is_sound(outlook):
-        return None
-    column = [_between(outlook.levels, row, level) for row in outlook.quantiles]
-    return _between(outlook.leads, column, lead_s)
-
-
-def highest(outlook: Outlook, first_s: float, last_s: float, level: float) -> float | None:
-    """The largest value of the quantile over a span of leads: its ends and every given lead inside."""
-    if not is_sound(outlook):
-        return None
-    leads = [first_s, *(lead for lead in outlook.leads if first_s < lead < last_s), last_s]
-    values = [value for lead in leads if (value := at(outlook, lead, level)) is not None]
-    return max(values)
+    """One value; None for an empty or broken forecast."""
+    found = path(outlook, level)
+    return None if found is None else found.at(lead_s)
 
 
 def is_sound(outlook: Outlook) -> bool:
     """Whether it can be used at all: shapes fit, leads and levels ascend, no value is negative or not a number."""
+    width = len(outlook.levels)
     return (
         bool(outlook.leads)
         and bool(outlook.levels)
         and len(outlook.quantiles) == len(outlook.leads)
-        and all(len(row) == len(outlook.levels) for row in outlook.quantiles)
-        and all(0.0 <= value < float("inf") for row in outlook.quantiles for value in row)
+        and all(len(row) == width and min(row) >= 0.0 and math.isfinite(sum(row)) for row in outlook.quantiles)
         and _ascends(outlook.leads)
         and _ascends(outlook.levels)
     )
 
 
 def _ascends(values: Sequence[float]) -> bool:
-    return all(values[i] < values[i + 1] for i in range(len(values) - 1))
+    return all(map(float.__lt__, map(float, values[:-1]), map(float, values[1:])))
 
 
 def _between(xs: Sequence[float], ys: Sequence[float], x: float) -> float:

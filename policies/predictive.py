@@ -9,10 +9,11 @@ lead must not buy, because the replica would come too late for it.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 from policies.decision import Input, RuleResult, Verdict
 from policies.memory import Memory
-from policies.outlook import at, highest
+from policies.outlook import Path, at, path
 from policies.picture import Picture
 from policies.situation import CapacityFacts, Outlook
 from policies.wording import number, percent, seconds
@@ -25,17 +26,17 @@ def forecast_floor(picture: Picture, memory: Memory) -> tuple[RuleResult, Memory
     """The larger of what must be started now and what must be kept."""
     situation = picture.situation
     level = situation.thresholds.quantile
-    usable = _usable(picture)
+    usable = _usable(picture, level)
     if not usable:
         return RuleResult("forecast", (), None, Verdict.UNKNOWN, _why_not(picture)), memory
     lead, interval = picture.lead_s, situation.interval_s
-    starts = [(need(o, per, lead, lead + interval, level), o, per) for o, per in usable]
-    worth, outlook, per = max(starts, key=lambda found: found[0])
+    worth, _, binding = max((r.path.highest(lead, lead + interval) / r.per, -i, r) for i, r in enumerate(usable))
     start = _ceil(worth)
-    soon = max(need(o, p, 0.0, KEEP_LEADS * lead, level) for o, p in usable)
+    soon = max(r.path.highest(0.0, KEEP_LEADS * lead) / r.per for r in usable)
     keep = min(situation.want, _ceil(soon))
     wants = max(start, keep)
-    value = highest(outlook, lead, lead + interval, level)
+    outlook, per = binding.outlook, binding.per
+    value = binding.path.highest(lead, lead + interval)
     median = at(outlook, lead, 0.5)
     inputs = (
         Input("lead", lead, "s"),
@@ -55,21 +56,28 @@ def forecast_floor(picture: Picture, memory: Memory) -> tuple[RuleResult, Memory
     return RuleResult("forecast", inputs, wants, verdict, text), memory
 
 
-def need(outlook: Outlook, per: float, first_s: float, last_s: float, level: float) -> float:
-    """Replicas' worth of the highest demand over a span of leads."""
-    return (highest(outlook, first_s, last_s, level) or 0.0) / per
+@dataclass(frozen=True, slots=True)
+class _Readable:
+    """A forecast of one unit, its chosen quantile, and what a replica does of that unit."""
+
+    outlook: Outlook
+    path: Path
+    per: float
 
 
-def _usable(picture: Picture) -> list[tuple[Outlook, float]]:
-    """Forecasts that can be read and for whose unit a replica's capacity is known, with that capacity."""
+def _usable(picture: Picture, level: float) -> list[_Readable]:
+    """Forecasts that can be read and for whose unit a replica's capacity is known."""
     capacity = picture.capacity
     if capacity is None:
         return []
     found = []
     for unit, rate in _rates(picture, capacity):
         outlook = picture.situation.outlooks.get(unit)
-        if outlook is not None and rate is not None and rate > 0 and at(outlook, 0.0, 0.5) is not None:
-            found.append((outlook, rate * capacity.low))
+        if outlook is None or rate is None or rate <= 0:
+            continue
+        quantile = path(outlook, level)
+        if quantile is not None:
+            found.append(_Readable(outlook, quantile, rate * capacity.low))
     return found
 
 

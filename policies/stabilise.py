@@ -50,7 +50,7 @@ def stabilise(picture: Picture, memory: Memory, count: int) -> tuple[Steady, Mem
     if count == current:
         return Steady(count, RuleResult("stabilise", inputs, count, Verdict.AGREES, "nothing to steady")), memory
     if not known:
-        text = f"hold at {current}: {picture.complete or 'data is incomplete'}"
+        text = f"hold at {current}: {picture.missing() or 'data is incomplete'}"
         return Steady(current, RuleResult("stabilise", inputs, current, Verdict.HOLDS, text), held=True), memory
     window = limits.stabilise_down_s
     if not _spans(rows, now, window, situation.interval_s):

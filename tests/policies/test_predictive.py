@@ -13,7 +13,7 @@ from policies import policy
 from policies.compose import picture_of
 from policies.decision import Verdict
 from policies.memory import Memory
-from policies.outlook import at, highest, is_sound
+from policies.outlook import at, is_sound, path
 from policies.predictive import forecast_floor
 from policies.situation import (
     CapacityFacts,
@@ -61,7 +61,8 @@ def test_reading_a_forecast(lead: float, level: float, expected: float) -> None:
     ],
 )
 def test_the_highest_over_a_span(first: float, last: float, expected: float) -> None:
-    assert highest(steps(10.0, 30.0, 10.0), first, last, 0.5) == pytest.approx(expected)
+    found = path(steps(10.0, 30.0, 10.0), 0.5)
+    assert found is not None and found.highest(first, last) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +79,7 @@ def test_the_highest_over_a_span(first: float, last: float, expected: float) -> 
 def test_a_broken_forecast_is_no_forecast(situation: Make, broken: Outlook) -> None:
     assert not is_sound(broken)
     assert at(broken, 60.0, 0.5) is None
-    assert highest(broken, 0.0, 60.0, 0.5) is None
+    assert path(broken, 0.5) is None
     scene = situation(2, outlooks={"requests/s": broken}, capacity=CAPACITY)
     result, _ = forecast_floor(picture_of(scene, Memory()), Memory())
     assert (result.wants, result.verdict) == (None, Verdict.UNKNOWN)

@@ -135,8 +135,8 @@ def test_a_conversation_stays_with_its_worker_when_all_are_idle() -> None:
     assert len(homes) == 1
 
 
-def test_a_million_distinct_prompts_stay_below_200_megabytes() -> None:
-    """A tenth of the million, scaled: the bound on entries is what keeps it, and it is reached at 100,000."""
+def test_distinct_prompts_without_end_stay_below_200_megabytes() -> None:
+    """The bound is reached at 100,000 chunks; what comes after displaces what came first."""
     tracemalloc.start()
     memory = RoutingMemory()
     for i in range(150_000):
