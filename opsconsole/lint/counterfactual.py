@@ -60,7 +60,7 @@ def counterfactual(family: list[Row], rule: EngineRule, min_tokens: int, min_sha
         for at, row in enumerate(rows)
         if best[at] - row.reused >= min_tokens and best[at] - row.reused >= min_share * row.total
     ]
-    returning = _returning(rows, counts)
+    returning = _returning(rows, counts, set(gaining))
     gaining = [at for at in gaining if _variant(rows[at]) not in returning]
     return Gains(rows, best, gaining)
 
@@ -100,7 +100,7 @@ def _variant(row: Row) -> int | None:
     return row.units[row.common] if row.common < len(row.units) else None
 
 
-def _returning(rows: list[Row], counts: Counter[int]) -> set[int]:
+def _returning(rows: list[Row], counts: Counter[int], gaining: set[int]) -> set[int]:
     """Diverging units that come back after another one was seen in between: variants, not volatile values."""
     candidates = {_variant(row) for row in rows if row.common < len(row.units)} - {None}
     last_seen: dict[int, int] = {}
@@ -108,7 +108,7 @@ def _returning(rows: list[Row], counts: Counter[int]) -> set[int]:
     for at, row in enumerate(rows):
         for unit in candidates.intersection(row.units):
             assert unit is not None
-            if unit in last_seen and at - last_seen[unit] > 1:
+            if unit in last_seen and at - last_seen[unit] > 1 and at not in gaining:
                 returned.add(unit)
             last_seen[unit] = at
     # A unit of nearly every row returns trivially: it is stable text, and divergence there says nothing.

@@ -104,9 +104,10 @@ def _add_tool(change: ToolChange, earlier: Row, row: Row, found: dict[tuple[str,
 def _add_hunk(hunk: Hunk, earlier: Row, row: Row, pools: _Pools, found: dict[tuple[str, str], Cause]) -> None:
     code, word, kind = classify(hunk, pools)
     label = hunk.line_after[: kind.start] if kind else hunk.line_after[: max(0, hunk.char - hunk.start)]
-    label = "" if code in ("PX107", "PX109", "PX108", "PX206") else label
     last = hunk.context.rstrip("\n").rpartition("\n")[2]
-    key = (hunk.path, re.sub(r"\d+", "0", label if label.strip() else last)[-40:])
+    # A block that changes as a whole is one cause, even where a line of it happens to stay.
+    block = code in ("PX107", "PX109", "PX108", "PX206")
+    key = (hunk.path, "block" if block else re.sub(r"\d+", "0", label if label.strip() else last)[-40:])
     cause = found.setdefault(key, Cause(key, hunk.path))
     cause.codes[code] += 1
     cause.words.setdefault(code, word)

@@ -97,8 +97,11 @@ def examine(earlier: Row, later: Row, evidence: Evidence) -> Break | None:
     if code == "PX302":
         kept = {_key(group) for group in groups_a[same:]}
         lost = sum(estimate(p.text) for group in groups_b[same:] if _key(group) in kept for p in group)
-    if code in ("PX301", "PX303") and same == len(groups_a) - 1:
-        lost = sum(estimate(part.text[char:] if part.path == path else part.text) for part in groups_a[same])
+    if code in ("PX301", "PX303"):
+        # The end of the changed message is the same text again, at another place.
+        old, new = _text(groups_a[same])[char:], _text(groups_b[same])[char:]
+        kept_end = common_prefix(old[::-1], new[::-1])
+        lost += estimate(new[len(new) - kept_end :]) if kept_end else 0
     return Break(code, earlier, later, path, char, lost)
 
 

@@ -91,6 +91,9 @@ _LABELS = (
         ),
     ),
 )
+_PERSON_ID = re.compile(
+    r"(?:user|customer|tenant|client|account|member|patient|employee|student|org|company|conversation) id$", re.I
+)
 _RETRIEVED = re.compile(
     r"(?:document|context|memor(?:y|ies)|retriev|passage|knowledge|search[ _-]?result|snippet|chunk|excerpt|recall|"
     r"relevant|\bdocs?\b|\bfacts?\b|\bsources?\b|\breferences?\b|\barticles?\b|\bnotes\b|background|evidence|"
@@ -127,11 +130,14 @@ def changed_span(before: str, after: str) -> tuple[int, int]:
 
 def label_code(prefix: str, value: str = "") -> str | None:
     """The rule that the words before a value speak for: the nearest ones decide."""
+    text = prefix.replace("_", " ").replace("-", " ")
     best: tuple[int, str] | None = None
     for code, pattern in _LABELS:
-        for match in pattern.finditer(prefix):
+        for match in pattern.finditer(text):
             if best is None or match.end() > best[0]:
                 best = (match.end(), code)
+    if best is not None and best[1] == "PX103" and _PERSON_ID.search(text[: best[0]]):
+        return "PX104"
     return best[1] if best else None
 
 

@@ -31,11 +31,12 @@ class LogFix:
     tools: set[int]  # families whose tools are sorted
     keys: set[int]
     moves: dict[tuple[int, str], tuple[str, Counter[str], int]]  # family, path -> code, line counts, requests
+    orders: dict[tuple[int, str], set[str]]  # family, path -> lines that stand in another order each time
 
     @classmethod
     def plan(cls, findings: list[Finding], rows: list[Row], evidence: Evidence, *, unsafe: bool) -> LogFix:
         """The fix for the findings of one log."""
-        made = cls(set(), set(), {})
+        made = cls(set(), set(), {}, {})
         for item in findings:
             if not item.family.startswith("family "):
                 continue
@@ -44,14 +45,16 @@ class LogFix:
                 made.tools.add(family)
             elif item.code == "PX202":
                 made.keys.add(family)
-            elif unsafe and item.code in MOVABLE:
+            elif unsafe and item.code in MOVABLE | {"PX206"}:
+                members = [row for row in rows if row.family == family][:1000]
+                texts = [part.text for row in members for part in evidence.parts(row) if part.path == item.path]
+                if item.code == "PX206":
+                    made.orders[(family, item.path)] = _wandering(texts)
+                    continue
                 counts: Counter[str] = Counter()
-                members = [row for row in rows if row.family == family]
-                for row in members[:1000]:
-                    for part in evidence.parts(row):
-                        if part.path == item.path:
-                            counts.update(set(part.text.split("\n")))
-                made.moves[(family, item.path)] = (item.code, counts, min(len(members), 1000))
+                for text in texts:
+                    counts.update(set(text.split("\n")))
+                made.moves[(family, item.path)] = (item.code, counts, len(members))
         return made
 
     def apply(self, record: Any, family: int) -> bool:
@@ -69,10 +72,39 @@ class LogFix:
             ordered = sorted(tools, key=_tool_name)
             changed = changed or ordered != tools
             body["tools"] = ordered
+        for (owner, path), wandering in self.orders.items():
+            if owner == family:
+                changed = _order(body, path, wandering) or changed
         for (owner, path), (code, counts, total) in self.moves.items():
             if owner == family:
                 changed = _move(body, path, code, counts, total) or changed
         return changed
+
+
+def _wandering(texts: list[str]) -> set[str]:
+    """Lines of most texts that stand at different positions."""
+    places: dict[str, set[int]] = {}
+    counts: Counter[str] = Counter()
+    for text in texts:
+        lines = text.split("\n")
+        counts.update(set(lines))
+        for at, line in enumerate(lines):
+            places.setdefault(line, set()).add(at)
+    return {line for line, seen in places.items() if len(seen) > 1 and counts[line] >= 0.5 * len(texts) and line.strip()}
+
+
+def _order(body: dict[str, Any], path: str, wandering: set[str]) -> bool:
+    """Sort the wandering lines among the places they stand at."""
+    text = get(body, path)
+    if not isinstance(text, str):
+        return False
+    lines = text.split("\n")
+    slots = [at for at, line in enumerate(lines) if line in wandering]
+    for at, line in zip(slots, sorted(lines[at] for at in slots), strict=True):
+        lines[at] = line
+    made = "\n".join(lines)
+    put(body, path, made)
+    return made != text
 
 
 def _sorted(value: Any) -> Any:
