@@ -55,25 +55,14 @@ def advance(counter: Counter | None, value: float | None, *, restart: bool = Fal
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A counter's monotone total at one instant; None where the reading was unknown."""
+    """A counter's monotone total at one instant."""
 
     at: float
-    total: float | None
+    total: float
 
 
-def increase(points: Iterable[Point], since: float) -> tuple[float, float] | None:
-    """(amount, seconds) between the oldest and newest known points not older than `since`; None with fewer than two."""
-    known = [p for p in points if p.total is not None and p.at >= since]
-    if len(known) < 2:
+def increase(ends: tuple[Point, Point] | None) -> tuple[float, float] | None:
+    """(amount, seconds) between the oldest and the newest known point of a window; None where there are not two."""
+    if ends is None or ends[1].at <= ends[0].at:
         return None
-    first, last = known[0], known[-1]
-    seconds = last.at - first.at
-    if seconds <= 0 or first.total is None or last.total is None:
-        return None
-    return last.total - first.total, seconds
-
-
-def rate(points: Iterable[Point], since: float) -> float | None:
-    """Increase per second over the window, or None where it cannot be known."""
-    found = increase(points, since)
-    return None if found is None else found[0] / found[1]
+    return ends[1].total - ends[0].total, ends[1].at - ends[0].at

@@ -6,10 +6,11 @@ bound and never by position; a quantile that falls beyond the last finite bound 
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from operator import add as plus
+from operator import le, lt, sub
 
 from opsconsole.domain.records import Buckets, Interval, LatencyView
 
@@ -31,9 +32,9 @@ def is_sound(buckets: Buckets) -> bool:
         bool(bounds)
         and len(bounds) == len(counts)
         and math.isinf(bounds[-1])
-        and all(a < b for a, b in itertools.pairwise(bounds))
-        and all(0 <= a <= b for a, b in itertools.pairwise(counts))
         and counts[0] >= 0
+        and all(map(lt, bounds, bounds[1:]))
+        and all(map(le, counts, counts[1:]))
     )
 
 
@@ -52,17 +53,17 @@ def difference(old: Buckets, new: Buckets) -> Buckets | None:
     """What was observed between two readings of one process; all of `new` after a reset; None if layouts differ."""
     if old.bounds != new.bounds:
         return None
-    if any(b < a for a, b in zip(old.counts, new.counts, strict=True)):
+    if any(map(lt, new.counts, old.counts)):
         return new
     total = None if old.sum is None or new.sum is None else max(0.0, new.sum - old.sum)
-    return Buckets(new.bounds, tuple(b - a for a, b in zip(old.counts, new.counts, strict=True)), total)
+    return Buckets(new.bounds, tuple(map(sub, new.counts, old.counts)), total)
 
 
 def add(one: Buckets, other: Buckets) -> Buckets:
     """Both together, on the bounds they share. Cumulative counts at a shared bound add exactly."""
     total = None if one.sum is None or other.sum is None else one.sum + other.sum
     if one.bounds == other.bounds:
-        return Buckets(one.bounds, tuple(a + b for a, b in zip(one.counts, other.counts, strict=True)), total)
+        return Buckets(one.bounds, tuple(map(plus, one.counts, other.counts)), total)
     mine = dict(zip(one.bounds, one.counts, strict=True))
     theirs = dict(zip(other.bounds, other.counts, strict=True))
     shared = tuple(bound for bound in one.bounds if bound in theirs)

@@ -7,14 +7,14 @@ cannot tell leaves them None, which is neither ready nor not.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from opsconsole.domain import slo
 from opsconsole.domain.health import Facts, HealthLimits, judge
 from opsconsole.domain.histogram import latency, share_under
 from opsconsole.domain.ledger import Bin, record, tally
-from opsconsole.domain.records import Buckets, Interval, LatencyView, ReplicaState, ReplicaView, Sample
-from opsconsole.domain.track import Track
+from opsconsole.domain.records import Buckets, Interval, ReplicaState, ReplicaView, Sample
+from opsconsole.domain.track import HISTOGRAMS, Track
 from opsconsole.errors import SourceError
 
 
@@ -76,50 +76,60 @@ def replica_view(
     age = None if sample is None else max(0.0, at - sample.at)
     fresh = age is not None and age <= options.stale_after_s
     state, why = _state(observation, track, at, options, since)
-    believable = fresh and track.conflict is None
+    warming = state is ReplicaState.WARMING
     now = sample if fresh else None
-    hists = {n: track.window(n, since) if believable else None for n in ("ttft", "tpot", "itl", "e2e", "queue_time")}
-    views: dict[str, LatencyView] = {name: latency(buckets) for name, buckets in hists.items()}
-    rates = track if believable else Track()
-    served = _attained(rates, slos, since)
-    return ReplicaView(
+    told = sample or _NOTHING
+    view = ReplicaView(
         replica=ref.name,
         pool=ref.pool,
         state=state,
         why=why,
         url=ref.url,
-        engine=None if sample is None else sample.engine,
-        engine_version=None if sample is None else sample.engine_version,
-        model=None if sample is None else sample.model,
+        engine=told.engine,
+        engine_version=told.engine_version,
+        model=told.model,
         node=ref.node,
         gpu=ref.gpu,
         gpus=ref.gpus,
         started_at=ref.started_at,
         seen_at=None if sample is None else sample.at,
         age=age,
-        phase=(observation.phase or "starting") if state is ReplicaState.WARMING else None,
-        expected_ready_at=observation.expected_ready_at if state is ReplicaState.WARMING else None,
+        phase=(observation.phase or "starting") if warming else None,
+        expected_ready_at=observation.expected_ready_at if warming else None,
         waiting=None if now is None else now.waiting,
         running=None if now is None else now.running,
         kv_usage=None if now is None else now.kv_usage,
-        preempt_rate=rates.rate("preemptions", since),
-        request_rate=rates.arrivals(since),
-        prompt_rate=rates.rate("prompt_tokens", since),
-        output_rate=rates.rate("output_tokens", since),
-        hit_rate=hit_rate([rates], since),
-        ttft=views["ttft"],
-        tpot=views["tpot"],
-        itl=views["itl"],
-        e2e=views["e2e"],
-        queue_time=views["queue_time"],
-        attainment=None if served is None else served[0].attainment,
-        ttft_ok=_share(hists["ttft"], slos[0].ttft if slos else None),
-        tpot_ok=_share(hists["tpot"], slos[0].tpot if slos else None),
-        goodput=None if served is None else slo.goodput(*served),
         streams=_streams(now),
         error=None if observation.error is None else f"{observation.error.kind}: {observation.error.detail}",
-        flags=() if sample is None else sample.flags,
+        flags=told.flags,
         sample=sample,
+    )
+    return _with_rates(view, track, since, slos) if fresh and track.conflict is None else view
+
+
+_NOTHING = Sample("", 0.0)
+
+
+def _with_rates(view: ReplicaView, track: Track, since: float, slos: Sequence[SloSpec]) -> ReplicaView:
+    """The same view with what the window says."""
+    ttft, tpot, itl, e2e, queue_time = (track.window(name, since) for name in HISTOGRAMS)
+    served = _attained(track, slos, since)
+    return replace(
+        view,
+        preempt_rate=track.rate("preemptions", since),
+        request_rate=track.arrivals(since),
+        prompt_rate=track.rate("prompt_tokens", since),
+        output_rate=track.rate("output_tokens", since),
+        hit_rate=hit_rate([track], since),
+        attainment=None if served is None else served[0].attainment,
+        ttft_ok=_share(ttft, slos[0].ttft if slos else None),
+        tpot_ok=_share(tpot, slos[0].tpot if slos else None),
+        goodput=None if served is None else slo.goodput(*served),
+        ttft=latency(ttft),
+        tpot=latency(tpot),
+        itl=latency(itl),
+        e2e=latency(e2e),
+        queue_time=latency(queue_time),
     )
 
 

@@ -7,8 +7,10 @@ comparable and are never mixed in.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 
 from opsconsole.domain.counters import Counter, Point, advance, alternates, increase, restarted
 from opsconsole.domain.histogram import add, difference, discard_reason
@@ -84,7 +86,9 @@ class Track:
 
     def amount(self, name: str, since: float) -> tuple[float, float] | None:
         """(increase, seconds) of one counter since an instant."""
-        return increase((Point(m.at, m.totals.get(name)) for m in self.marks), since)
+        if name not in self.counters:
+            return None  # never told: no need to walk
+        return increase(self._ends(since, lambda m: m.totals.get(name)))
 
     def rate(self, name: str, since: float) -> float | None:
         found = self.amount(name, since)
@@ -92,17 +96,20 @@ class Track:
 
     def window(self, name: str, since: float) -> Buckets | None:
         """What a histogram observed since an instant; None with fewer than two comparable pages, or when unsound."""
-        seen = [m.histograms[name] for m in self.marks if m.at >= since and name in m.histograms]
-        if len(seen) < 2:
+        newest = next((m.histograms[name] for m in reversed(self.marks) if name in m.histograms), None)
+        if newest is None:
             return None
-        era, newest = seen[-1]
-        oldest = next(b for e, b in seen if e == era)
-        delta = difference(oldest, newest) if oldest is not newest else None
+        era = newest[0]
+        inside = (m.histograms[name] for m in self._from(since) if name in m.histograms)
+        oldest = next((h for h in inside if h[0] == era), None)
+        if oldest is None or oldest is newest:
+            return None
+        delta = difference(oldest[1], newest[1])
         return None if delta is None or discard_reason(delta) else delta
 
     def outcomes(self, since: float) -> dict[str, float] | None:
         """Requests by "class/met" and "class/missed" since an instant; None where the joint counters are not told."""
-        told = [m for m in self.marks if m.at >= since and m.tells_outcomes]
+        told = [m for m in self._from(since) if m.tells_outcomes]
         if len(told) < 2:
             return None
         first, last = told[0].totals, told[-1].totals
@@ -111,11 +118,19 @@ class Track:
 
     def growth(self, since: float) -> float | None:
         """Requests a second by which the queue grew."""
-        known = [(m.at, m.queue) for m in self.marks if m.at >= since and m.queue is not None]
-        if len(known) < 2:
+        return _slope(self._ends(since, lambda m: m.queue))
+
+    def _from(self, since: float) -> Iterator[Mark]:
+        """The marks not older than an instant."""
+        return islice(self.marks, bisect_left(self.marks, since, key=lambda m: m.at), None)
+
+    def _ends(self, since: float, value: Callable[[Mark], float | None]) -> tuple[Point, Point] | None:
+        """The oldest and the newest known value inside the window: a subtraction needs no more."""
+        first = next((m for m in self._from(since) if value(m) is not None), None)
+        if first is None:
             return None
-        (t0, q0), (t1, q1) = known[0], known[-1]
-        return (q1 - q0) / (t1 - t0)
+        last = next(m for m in reversed(self.marks) if value(m) is not None)
+        return Point(first.at, value(first) or 0.0), Point(last.at, value(last) or 0.0)
 
     def arrivals(self, since: float) -> float | None:
         """Requests arriving a second: started + change of waiting + rejected, never completions alone."""
@@ -124,8 +139,7 @@ class Track:
             change = self.growth(since)
         else:
             started = self.rate("requests_finished", since)
-            known = [(m.at, m.inside) for m in self.marks if m.at >= since and m.inside is not None]
-            change = (known[-1][1] - known[0][1]) / (known[-1][0] - known[0][0]) if len(known) > 1 else None
+            change = _slope(self._ends(since, lambda m: m.inside))
         if started is None:
             return None
         return max(0.0, started + (change or 0.0) + (self.rate("requests_rejected", since) or 0.0))
@@ -163,6 +177,12 @@ class Track:
         if any(before.get(name) != value for name, value in totals.items()):
             return None, 0
         return (self.marks[-1].at if self.still_since is None else self.still_since), self.still_pages + 1
+
+
+def _slope(ends: tuple[Point, Point] | None) -> float | None:
+    if ends is None or ends[1].at <= ends[0].at:
+        return None
+    return (ends[1].total - ends[0].total) / (ends[1].at - ends[0].at)
 
 
 def outcome(name: str) -> str:

@@ -53,6 +53,20 @@ def test_nothing_counted_means_arrivals_are_unknown() -> None:
     assert follow(page(0.0)).growth(0.0) is None
 
 
+def test_unknown_pages_inside_the_window_are_bridged_and_older_ones_left_out() -> None:
+    track = follow(
+        page(0.0, output_tokens=0.0),
+        page(10.0),
+        page(20.0, output_tokens=40.0),
+        page(30.0, output_tokens=70.0),
+        page(40.0),
+    )
+    assert track.amount("output_tokens", 0.0) == (70.0, 30.0)
+    assert track.amount("output_tokens", 5.0) == (30.0, 10.0)
+    assert track.rate("output_tokens", 25.0) is None
+    assert track.rate("output_tokens", 35.0) is None
+
+
 def test_a_restart_keeps_what_was_counted() -> None:
     track = follow(
         page(0.0, process_start=1.0, output_tokens=100.0),
