@@ -113,16 +113,16 @@ async def _urls(urls: list[str], scrapes: int, every: float, options: Any) -> li
     from opsconsole.clock import SystemClock
     from opsconsole.observe.diagnosis import Reads, diagnose, failure, read_page
     from opsconsole.observe.dialects.normalise import new_memo
-    from opsconsole.observe.fetch import FetchFailed, fetch, new_client
+    from opsconsole.observe.fetch import Fetcher, FetchFailed
     from opsconsole.observe.targets import as_url
 
     addresses = [as_url(url) for url in urls]
-    clock, memo, client = SystemClock(), new_memo(), new_client(options)
+    clock, memo, fetcher = SystemClock(), new_memo(), Fetcher(options)
     reads: dict[str, list[Reads]] = {address: [] for address in addresses}
 
     async def once(address: str) -> None:
         try:
-            body = await fetch(client, address, options)
+            body = await fetcher.fetch(address)
             reads[address].append(read_page(body.data, clock.now(), memo, complete=body.complete))
         except FetchFailed as failed:
             reads[address].append(failure(failed, clock.now()))
@@ -133,5 +133,5 @@ async def _urls(urls: list[str], scrapes: int, every: float, options: Any) -> li
                 await clock.sleep(every)
             await asyncio.gather(*(once(address) for address in reads))
     finally:
-        await client.aclose()
+        await fetcher.close()
     return [diagnose(address, seen) for address, seen in reads.items()]

@@ -12,7 +12,7 @@ import contextlib
 import email.utils
 import ssl
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from socket import gaierror
 from typing import TYPE_CHECKING
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 ACCEPT = {"Accept": "text/plain;version=0.0.4", "Accept-Encoding": "gzip", "User-Agent": "opsconsole"}
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _SECRET_HEADERS = frozenset({"authorization", "cookie", "x-api-key", "proxy-authorization"})
-_FIRST_BYTES = 256
+_REQUESTS_KEPT = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,47 +61,99 @@ class FetchFailed(Exception):
         self.detail = detail
 
 
-def new_client(options: FetchOptions, connections: int = 1024) -> httpx.AsyncClient:
-    """A client whose connections are kept alive; one per process is enough."""
+class Fetcher:
+    """A pool of connections that are kept alive, and requests made once for each address; one a process is enough.
+
+    It speaks to the transport itself: a client's cookies, merges and hooks cost as much as reading the page.
+    """
+
+    def __init__(self, options: FetchOptions | None = None, connections: int = 1024) -> None:
+        self.options = options or FetchOptions()
+        self._connections = connections
+        self._transport: httpx.AsyncBaseTransport | None = None
+        self._requests: dict[tuple[str, tuple[tuple[str, str], ...]], httpx.Request] = {}
+
+    async def fetch(self, url: str, headers: tuple[tuple[str, str], ...] = ()) -> Body:
+        """The page at `url`, or `FetchFailed`. `headers` are sent beside those of the options."""
+        progress = _Progress()
+        try:
+            async with asyncio.timeout(self.options.timeout_s):
+                return await self._follow(url, headers, progress)
+        except TimeoutError:
+            raise progress.too_late(self.options.timeout_s) from None
+        except FetchFailed:
+            raise
+        except Exception as error:  # what transports raise is theirs to choose
+            raise _named(error, progress) from error
+
+    async def close(self) -> None:
+        if self._transport is not None:
+            await self._transport.aclose()
+            self._transport = None
+
+    async def _follow(self, url: str, headers: tuple[tuple[str, str], ...], progress: _Progress) -> Body:
+        if self._transport is None:
+            self._transport = _new_transport(self.options, self._connections)
+        seen = {url}
+        secrets = True
+        for _ in range(self.options.max_redirects + 1):
+            response = await self._transport.handle_async_request(self._request(url, headers, secrets))
+            try:
+                progress.answered = True
+                if response.status_code in _REDIRECTS:
+                    after = _next(response, url, seen)
+                    secrets = secrets and _same_server(url, after)
+                    url = after
+                    continue
+                _require_ok(response)
+                return await _body(response, self.options, progress, url)
+            finally:
+                with contextlib.suppress(Exception):
+                    await response.aclose()
+        raise FetchFailed(SourceErrorKind.REDIRECT, f"more than {self.options.max_redirects} redirects")
+
+    def _request(self, url: str, headers: tuple[tuple[str, str], ...], secrets: bool) -> httpx.Request:
+        import httpx
+
+        key = (url if secrets else f"{url} without secrets", headers)
+        known = self._requests.get(key)
+        if known is None:
+            sent = {**ACCEPT, **dict(self.options.headers), **dict(headers)}
+            if not secrets:
+                sent = {name: value for name, value in sent.items() if name.lower() not in _SECRET_HEADERS}
+            if len(self._requests) >= _REQUESTS_KEPT:
+                self._requests.clear()
+            known = self._requests[key] = httpx.Request("GET", url, headers=sent)
+        return known
+
+
+def _new_transport(options: FetchOptions, connections: int) -> httpx.AsyncBaseTransport:
     import aiohttp
-    import httpx
     from httpx_aiohttp import AiohttpTransport
 
-    context: ssl.SSLContext | bool = True
-    if not options.verify:
-        context = ssl._create_unverified_context()
-    elif options.ca_file:
-        context = ssl.create_default_context(cafile=options.ca_file)
-    if options.client_cert:
-        if isinstance(context, bool):
-            context = ssl.create_default_context()
-        context.load_cert_chain(*options.client_cert)
-    connector_limit = connections
+    context = _ssl_context(options)
 
     def session() -> aiohttp.ClientSession:
-        connector = aiohttp.TCPConnector(limit=connector_limit, keepalive_timeout=75, ssl=context)
         return aiohttp.ClientSession(
-            connector=connector,
+            connector=aiohttp.TCPConnector(limit=connections, keepalive_timeout=75, ssl=context),
             auto_decompress=False,
             cookie_jar=aiohttp.DummyCookieJar(),
             timeout=aiohttp.ClientTimeout(total=None),
             skip_auto_headers=("User-Agent",),
         )
 
-    transport = AiohttpTransport(client=session)
-    return httpx.AsyncClient(transport=transport, timeout=None, trust_env=False)
+    return AiohttpTransport(client=session, trust_env=False)
 
 
-async def fetch(
-    client: httpx.AsyncClient, url: str, options: FetchOptions, headers: Mapping[str, str] | None = None
-) -> Body:
-    """The page at `url`, or `FetchFailed`."""
-    started = _Progress()
-    try:
-        async with asyncio.timeout(options.timeout_s):
-            return await _follow(client, url, options, {**ACCEPT, **dict(options.headers), **(headers or {})}, started)
-    except TimeoutError:
-        raise started.too_late(options.timeout_s) from None
+def _ssl_context(options: FetchOptions) -> ssl.SSLContext | bool:
+    if not options.verify:
+        return ssl._create_unverified_context()
+    if not options.ca_file and not options.client_cert:
+        return True
+    context = ssl.create_default_context(cafile=options.ca_file)
+    if options.client_cert:
+        context.load_cert_chain(*options.client_cert)
+    return context
 
 
 @dataclass(slots=True)
@@ -118,39 +170,22 @@ class _Progress:
         return FetchFailed(SourceErrorKind.TIMEOUT, f"no answer within {seconds:g} s")
 
 
-async def _follow(
-    client: httpx.AsyncClient, url: str, options: FetchOptions, headers: dict[str, str], progress: _Progress
-) -> Body:
-    seen = {url}
-    for _ in range(options.max_redirects + 1):
-        with _named_failures(progress):
-            response = await client.send(client.build_request("GET", url, headers=headers), stream=True)
-        try:
-            progress.answered = True
-            if response.status_code in _REDIRECTS:
-                url, headers = _next(response, url, headers, seen)
-                continue
-            _require_ok(response)
-            with _named_failures(progress):
-                return await _body(response, options, progress, url)
-        finally:
-            with contextlib.suppress(Exception):
-                await response.aclose()
-    raise FetchFailed(SourceErrorKind.REDIRECT, f"more than {options.max_redirects} redirects")
-
-
-def _next(response: httpx.Response, url: str, headers: dict[str, str], seen: set[str]) -> tuple[str, dict[str, str]]:
-    location = response.headers.get("location", "")
+def _next(response: httpx.Response, url: str, seen: set[str]) -> str:
+    location = str(response.headers.get("location", ""))
     after = urljoin(url, location)
     if not location or urlsplit(after).scheme not in ("http", "https"):
         raise FetchFailed(SourceErrorKind.REDIRECT, f"redirects to {location or 'nowhere'}")
     if after in seen:
         raise FetchFailed(SourceErrorKind.REDIRECT, f"redirects in a circle ({after})")
     seen.add(after)
+    return after
+
+
+def _same_server(url: str, after: str) -> bool:
+    """Whether credentials may go along: the same host and port, and never from TLS to none."""
     here, there = urlsplit(url), urlsplit(after)
-    if (here.hostname, here.port) != (there.hostname, there.port) or (here.scheme, there.scheme) == ("https", "http"):
-        headers = {name: value for name, value in headers.items() if name.lower() not in _SECRET_HEADERS}
-    return after, headers
+    same = (here.hostname, here.port) == (there.hostname, there.port)
+    return same and (here.scheme, there.scheme) != ("https", "http")
 
 
 def _require_ok(response: httpx.Response) -> None:
@@ -162,10 +197,11 @@ def _require_ok(response: httpx.Response) -> None:
 
 
 async def _body(response: httpx.Response, options: FetchOptions, progress: _Progress, url: str) -> Body:
-    length = response.headers.get("content-length", "")
+    told = {name.lower(): value.decode("latin-1") for name, value in response.headers.raw}
+    length = told.get(b"content-length", "")
     if length.isdigit() and int(length) > options.max_bytes:
         raise _too_large(options)
-    encoding = response.headers.get("content-encoding", "identity").strip().lower()
+    encoding = told.get(b"content-encoding", "identity").strip().lower()
     if encoding not in ("identity", "", "gzip", "x-gzip", "deflate"):
         raise FetchFailed(SourceErrorKind.NOT_METRICS, f"answered in encoding {encoding}, which was not asked for")
     parts: list[bytes] = []
@@ -182,8 +218,8 @@ async def _body(response: httpx.Response, options: FetchOptions, progress: _Prog
         raise FetchFailed(SourceErrorKind.TRUNCATED, "the gzip body ends early")
     if length.isdigit() and progress.received != int(length):
         raise FetchFailed(SourceErrorKind.TRUNCATED, f"{progress.received} of {length} bytes came")
-    chunked = "chunked" in response.headers.get("transfer-encoding", "")
-    return Body(b"".join(parts), bool(length) or chunked or bool(inflater), _date(response), url)
+    chunked = "chunked" in told.get(b"transfer-encoding", "")
+    return Body(b"".join(parts), bool(length) or chunked or bool(inflater), _date(told.get(b"date")), url)
 
 
 def _too_large(options: FetchOptions) -> FetchFailed:
@@ -210,27 +246,13 @@ class _Inflater:
         return data
 
 
-def _date(response: httpx.Response) -> float | None:
-    text = response.headers.get("date")
+def _date(text: str | None) -> float | None:
     if not text:
         return None
     try:
         return email.utils.parsedate_to_datetime(text).timestamp()
     except (ValueError, TypeError, OverflowError):
         return None
-
-
-@contextlib.contextmanager
-def _named_failures(progress: _Progress) -> Iterator[None]:
-    """What the client raises, as a `FetchFailed`. Time-outs pass: the caller's deadline names them."""
-    import httpx
-
-    try:
-        yield
-    except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError, ValueError) as error:
-        if isinstance(error, TimeoutError):
-            raise
-        raise _named(error, progress) from error
 
 
 def _named(error: Exception, progress: _Progress) -> FetchFailed:

@@ -12,7 +12,6 @@ import zlib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit, urlunsplit
 
 from opsconsole.clock import Clock
@@ -22,12 +21,9 @@ from opsconsole.observe.continuity import Continuity, follow
 from opsconsole.observe.dialects import DIALECTS
 from opsconsole.observe.dialects.normalise import new_memo, normalise
 from opsconsole.observe.exposition import SeriesMemo
-from opsconsole.observe.fetch import Body, FetchFailed, FetchOptions, fetch, new_client
+from opsconsole.observe.fetch import Body, Fetcher, FetchFailed, FetchOptions
 from opsconsole.observe.page import open_page
 from opsconsole.observe.source import Observation, Target, TargetProvider
-
-if TYPE_CHECKING:
-    import httpx
 
 FREEZE_S = {dialect.engine: dialect.freeze_s for dialect in DIALECTS}
 CHANGE_SHOWN_S = 60.0  # an engine that changed under its address is an event worth a minute
@@ -62,14 +58,14 @@ class _State:
 
 
 class ScrapeSource:
-    """A `Source` over the targets of a provider. The client and the memo may be shared between sources."""
+    """A `Source` over the targets of a provider. The fetcher and the memo may be shared between sources."""
 
     def __init__(
         self,
         targets: TargetProvider,
         clock: Clock,
         options: ScrapeOptions | None = None,
-        client: httpx.AsyncClient | None = None,
+        fetcher: Fetcher | None = None,
         memo: SeriesMemo | None = None,
         name: str = "scrape",
     ) -> None:
@@ -77,8 +73,8 @@ class ScrapeSource:
         self._provider = targets
         self._clock = clock
         self._options = options or ScrapeOptions()
-        self._client = client
-        self._owns_client = client is None
+        self._fetcher = fetcher or Fetcher(self._options.fetch)
+        self._owns_fetcher = fetcher is None
         self._memo = memo or new_memo()
         self._states: dict[tuple[str, str], _State] = {}
 
@@ -117,9 +113,8 @@ class ScrapeSource:
         await asyncio.gather(*tasks, return_exceptions=True)
         self._states.clear()
         await self._provider.close()
-        if self._client is not None and self._owns_client:
-            await self._client.aclose()
-            self._client = None
+        if self._owns_fetcher:
+            await self._fetcher.close()
 
     def _follow_targets(self, targets: Sequence[Target]) -> list[Target]:
         """Take over new facts about targets, forget those that are gone, and find the ones named twice."""
@@ -150,11 +145,8 @@ class ScrapeSource:
         """One target, whatever happens to it: the result is a value."""
         if delay > 0:
             await self._clock.sleep(delay)
-        target, options = state.target, self._options.fetch
-        if self._client is None:
-            self._client = new_client(options)
         try:
-            body = await fetch(self._client, target.url or "", options, dict(target.headers))
+            body = await self._fetcher.fetch(state.target.url or "", state.target.headers)
             sample = self._read(state, body)
         except FetchFailed as failed:
             return self._failed(state, failed.kind, failed.detail)

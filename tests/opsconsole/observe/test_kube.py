@@ -220,7 +220,7 @@ async def test_pods_are_listed_and_then_followed(cluster: FakeApi, follow: Calla
     cluster.set("DELETED", cluster.pods["a"])
     await names_become(targets, ["b"])
     assert targets.status().ok
-    assert targets.names() == {"b"}
+    assert targets.names() == frozenset({"b"})
     assert cluster.asked[0]["labelSelector"] == "app=vllm"
     assert sum("watch" not in query for query in cluster.asked) == 1  # listed once
 

@@ -1,0 +1,191 @@
+"""What it costs to read metrics pages: one page beside the library's parser, then 10 to 1,000 replicas over loopback.
+
+Prints two tables and asserts nothing; numbers are of this machine and of this run. The fake replicas live in a process
+of their own, so that only our side is counted. The trap: wall time of a busy machine; CPU time is what is compared.
+
+    make bench-observe BENCH_ARGS="--replicas 10,100,1000 --ticks 10"
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import gzip
+import re
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+import timeit
+from collections.abc import Sequence
+from pathlib import Path
+
+from opsconsole.clock import SystemClock
+from opsconsole.domain.fleet import FleetState, PoolSpec, SloSpec, fold
+from opsconsole.history.store import Store
+from opsconsole.observe.dialects.normalise import new_memo, normalise
+from opsconsole.observe.exposition import scan
+from opsconsole.observe.fetch import FetchOptions
+from opsconsole.observe.scrape import ScrapeOptions, ScrapeSource
+from opsconsole.observe.targets import StaticTargets, target_at
+
+PAGE = Path(__file__).parents[1] / "data" / "pages" / "vllm-0.32.0-served.txt"
+MODEL = "meta-llama/Llama-3.1-70B-Instruct-quantised"  # a name of usual length makes the page the usual 65 KB
+
+
+def page(load: int = 0) -> bytes:
+    """A real page of vLLM 0.32 under a usual model name; `load` moves its counters and gauges."""
+    text = PAGE.read_text().replace('model_name="m"', f'model_name="{MODEL}"')
+    return re.sub(r"(vllm:\w+(?:_total|_count|_sum|_bucket)\{[^}]*\}) (\S+)", lambda m: moved(m, load), text).encode()
+
+
+def moved(line: re.Match[str], load: int) -> str:
+    return f"{line.group(1)} {float(line.group(2)) + (load if float(line.group(2)) else 0)}"
+
+
+def best(call: object, number: int, repeat: int = 15) -> float:
+    """Milliseconds a call, the best of many: foreign load only ever adds."""
+    return min(timeit.repeat(call, number=number, repeat=repeat)) / number * 1e3  # type: ignore[arg-type]
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    widths = [max(len(str(row[i])) for row in (head, *rows)) for i in range(len(head))]
+    for row in (head, *rows):
+        print("  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True)))
+    print()
+
+
+def bench_page() -> None:
+    from prometheus_client.parser import text_string_to_metric_families
+
+    data, memo = page(), new_memo()
+    read = scan(data, memo)
+    text = data.decode()
+    scanned, normalised = best(lambda: scan(data, memo), 20), best(lambda: normalise(read, 1.0, "r"), 20)
+    whole = best(lambda: normalise(scan(data, memo), 1.0, "r"), 20)
+    cold = best(lambda: normalise(scan(data, new_memo()), 1.0, "r"), 1)
+    library = best(lambda: list(text_string_to_metric_families(text)), 1)
+    print(f"One page: {len(data):,} bytes, {len(read.series)} wanted series. Milliseconds, best of 15.")
+    table(
+        ("scan", "normalise", "both, warm", "both, cold", "library parser", "library / ours"),
+        [
+            [
+                f"{scanned:.3f}",
+                f"{normalised:.3f}",
+                f"{whole:.3f}",
+                f"{cold:.2f}",
+                f"{library:.2f}",
+                f"{library / whole:.1f}x",
+            ]
+        ],
+    )
+
+
+class Replica(asyncio.Protocol):
+    """Answers every request with the next page, gzipped; as little HTTP as keeps a connection alive."""
+
+    answers: tuple[bytes, ...] = ()
+
+    def __init__(self) -> None:
+        self.turn = 0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        if data.endswith(b"\r\n\r\n"):
+            self.turn = (self.turn + 1) % len(self.answers)
+            self.transport.write(self.answers[self.turn])  # type: ignore[attr-defined]
+
+
+async def serve_replicas() -> None:
+    """The process of the fake replicas: one port, told apart by query."""
+    answers = []
+    for load in range(4):
+        body = gzip.compress(page(load * 3))
+        head = "HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Encoding: gzip\r\n"
+        answers.append(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+    Replica.answers = tuple(answers)
+    server = await asyncio.get_running_loop().create_server(Replica, "127.0.0.1", 0, backlog=2048)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    await server.serve_forever()
+
+
+async def measure(port: int, replicas: int, ticks: int, interval: float) -> list[str]:
+    """CPU a replica and tick: scraping alone, and with the fold and the history; how late the ticks were."""
+    targets = [target_at(f"http://127.0.0.1:{port}/metrics?r={n}", name=f"r{n:04}") for n in range(replicas)]
+    options = ScrapeOptions(FetchOptions(timeout_s=5.0), budget_s=max(0.8, interval * 5), spread_s=0.3 * interval)
+    source, state = ScrapeSource(StaticTargets(targets), SystemClock(), options), FleetState()
+    pools = [PoolSpec("default", slos=(SloSpec("default", 1.0, 0.08),))]
+    observed = folded = written = 0.0
+    late: list[float] = []
+    good = 0
+    with tempfile.TemporaryDirectory() as folder:
+        store = Store(Path(folder) / "bench.db")
+        for _ in range(2):  # connections and memory are warm before anything is counted
+            await source.observe(0.0)
+        begun = time.monotonic()
+        for tick in range(ticks):
+            due = begun + tick * interval
+            await asyncio.sleep(max(0.0, due - time.monotonic()))
+            late.append(max(0.0, time.monotonic() - due))
+            marks = [time.process_time()]
+            found = await source.observe(time.time())
+            marks.append(time.process_time())
+            snapshot, state = fold(tick, time.time(), found, pools, state, sources=[source.status()])
+            marks.append(time.process_time())
+            store.write_tick(snapshot)
+            marks.append(time.process_time())
+            observed, folded, written = (
+                total + after - before
+                for total, before, after in zip((observed, folded, written), marks, marks[1:], strict=False)
+            )
+            good += sum(o.sample is not None for o in found)
+        store.close()
+    await source.close()
+    each = replicas * ticks / 1e3
+    late.sort()
+    rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    cells = [observed / each, folded / each, written / each, (observed + folded + written) / each]
+    share = (observed + folded + written) / (ticks * interval)
+    return [
+        f"{replicas}", *(f"{cell:.3f}" for cell in cells), f"{share:.0%}", f"{late[-1] * 1e3:.0f}", f"{rss:.0f}",
+        f"{good / (replicas * ticks):.1%}",
+    ]  # fmt: skip
+
+
+def bench_fleet(sizes: Sequence[int], ticks: int, interval: float) -> None:
+    server = subprocess.Popen([sys.executable, __file__, "--serve"], stdout=subprocess.PIPE, text=True)
+    try:
+        assert server.stdout is not None
+        port = int(server.stdout.readline())
+        print(
+            f"Direct scrape over loopback, gzip, {ticks} ticks every {interval:g} s. "
+            "Milliseconds of CPU a replica and tick."
+        )
+        rows = [asyncio.run(measure(port, size, ticks, interval)) for size in sizes]
+        table(("replicas", "scrape", "fold", "history", "all", "of a core", "late ms", "RSS MB", "answered"), rows)
+    finally:
+        server.terminate()
+        server.wait(10)
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--replicas", default="10,100,300,1000")
+    options.add_argument("--ticks", type=int, default=8)
+    options.add_argument("--interval", type=float, default=1.0)
+    options.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
+    given = options.parse_args()
+    if given.serve:
+        with contextlib.suppress(KeyboardInterrupt):
+            asyncio.run(serve_replicas())
+        return
+    bench_page()
+    bench_fleet([int(size) for size in given.replicas.split(",")], given.ticks, given.interval)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,144 @@
+"""`opsconsole doctor`: files as scrapes of one replica, addresses as replicas, words for what is missing."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from opsconsole.cli import app
+from opsconsole.errors import UsageError
+
+PAGES = Path(__file__).parents[2] / "data" / "pages"
+IDLE, SERVED = str(PAGES / "vllm-0.32.0-idle.txt"), str(PAGES / "vllm-0.32.0-served.txt")
+
+
+def doctor(*arguments: str) -> Result:
+    return CliRunner().invoke(app, ["doctor", *arguments])
+
+
+def report(*arguments: str) -> Any:
+    return json.loads(doctor(*arguments, "--output", "json").stdout)
+
+
+def test_a_page_of_a_real_vllm_is_read_whole() -> None:
+    found = report(SERVED)
+    # three requests of five prompt tokens each, thirty tokens out
+    assert (found["engine"], found["model"], found["versions"], found["ranks"]) == ("vllm", "m", ">=0.32", 1)
+    assert (found["prompt_tokens"], found["generation_tokens"], found["finished_total"]) == (15, 90, 3)
+    assert found["finished"] == {"stop": 3, "length": 0, "abort": 0, "error": 0, "repetition": 0}
+    assert (found["running"], found["waiting"], found["kv_usage"]) == (0, 0, 0)
+    assert (found["block_size"], found["num_blocks"], found["kv_capacity_tokens"]) == (128, 728, 93184)
+    assert found["ttft"]["count"] == 3 and found["tpot_mean"] == pytest.approx(0.0316, rel=0.01)
+    assert found["missing"] == {} and found["flags"] == [] and found["error"] is None
+
+
+def test_an_idle_page_has_zeros_where_zero_is_known_and_unknown_latencies() -> None:
+    found = report(IDLE)
+    assert (found["running"], found["finished_total"]) == (0, 0)
+    assert (found["ttft_mean"], found["ttft_p50"]) == (None, None)
+
+
+@pytest.mark.parametrize(
+    "times", [("--times", "100,110"), ("--times", "100 110"), ("--times", "100", "--times", "110")]
+)
+def test_two_files_with_times_give_rates(times: tuple[str, ...]) -> None:
+    found = report(IDLE, SERVED, *times)
+    assert found["completion_rate"] == pytest.approx(0.3)
+    assert found["generation_tokens_per_s"] == pytest.approx(9.0)
+    assert found["increases"]["prompt_tokens"] == 15
+
+
+def test_without_times_rates_are_unknown_and_increases_are_not() -> None:
+    found = report(IDLE, SERVED)
+    assert found["completion_rate"] is None and found["increases"]["generation_tokens"] == 90
+
+
+def test_the_text_says_what_was_read_and_from_where() -> None:
+    done = doctor(SERVED)
+    assert done.exit_code == 0
+    for words in ("vLLM, version >=0.32", "vllm_num_requests_waiting", "ttft", "93,184"):
+        assert words in done.stdout
+
+
+def test_the_text_says_what_is_unknown_and_why(tmp_path: Path) -> None:
+    page = tmp_path / "page.txt"
+    page.write_text("# TYPE tgi_queue_size gauge\ntgi_queue_size 7\ntgi_batch_current_size x\n")
+    done = doctor(str(page))
+    assert "a line of it could not be read" in done.stdout or "batch_current_size" in done.stdout
+    assert "Hugging Face TGI does not tell it" in done.stdout
+    assert "3: tgi_batch_current_size x" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("body", "error"), [(b"", "empty"), (b"[]", "not_exposition"), (b"<html></html>", "not_exposition"),
+     (b"\xff\xfe", "not_exposition")]
+)  # fmt: skip
+def test_what_is_no_page_is_an_error_and_exit_one(tmp_path: Path, body: bytes, error: str) -> None:
+    page = tmp_path / "page"
+    page.write_bytes(body)
+    done = doctor(str(page), "-o", "json")
+    assert done.exit_code == 1
+    found = json.loads(done.stdout)
+    assert found["error"] == error and found["engine"] is None and found["running"] is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((SERVED, "--output", "yaml"), "text or json"),
+        ((IDLE, SERVED, "--times", "1"), "1 times for 2 files"),
+        ((IDLE, SERVED, "--times", "2,1"), "backwards"),
+        ((IDLE, "--times", "x"), "give seconds"),
+        (("/no/such/file",), "cannot be read"),
+        (("127.0.0.1:1", "--header", "nonsense"), "Name: value"),
+    ],
+)
+def test_what_cannot_be_done_is_said(arguments: tuple[str, ...], words: str) -> None:
+    done = doctor(*arguments)
+    assert isinstance(done.exception, UsageError) and words in str(done.exception)
+
+
+@pytest.fixture
+def replica() -> Iterator[str]:
+    """A server that gives the served page to who has the token."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            allowed = self.headers.get("Authorization") == "Bearer t"
+            body = Path(SERVED).read_bytes() if allowed else b""
+            self.send_response(200 if allowed else 401)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: Any) -> None: ...
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+    thread.start()
+    try:
+        yield f"127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def test_an_address_is_asked_with_the_headers_given(replica: str) -> None:
+    assert report(replica)["error"] == "auth"
+    found = report(
+        f"http://{replica}/metrics", "--header", "Authorization: Bearer t", "--scrapes", "2", "--every", "0.1"
+    )
+    assert (found["engine"], found["pages"], found["completion_rate"]) == ("vllm", 2, 0.0)
+
+
+def test_several_addresses_are_several_reports(replica: str) -> None:
+    found = report(replica, "127.0.0.1:1", "--timeout", "2")
+    assert [entry["error"] for entry in found] == ["auth", "refused"]
