@@ -74,6 +74,7 @@ def _settings(asked: Mapping[str, Any]) -> UpSettings:
         host=asked["host"],
         port=asked["port"],
         devices=devices,
+        is_cpu_only=asked["devices"].strip() == "cpu",
         threads=threads_per_worker(usable_cores(), high),
         bounds=parse_bounds(asked["slo"]) if asked["slo"] else None,
         policy=asked["policy"],

@@ -19,6 +19,7 @@ from pathlib import Path
 
 PR_SET_PDEATHSIG = 1
 WATCH_EVERY = 0.5  # s
+LOG_LIMIT = 16 * 2**20  # bytes after which a new life of a process begins a new log
 
 
 def tie_to_parent(parent: int, death: signal.Signals) -> None:
@@ -56,6 +57,8 @@ async def spawn(
     pass_fds: Sequence[int] = (),
 ) -> asyncio.subprocess.Process:
     """Start `python -m module args`, tied to this process, in a session of its own, its output appended to `log`."""
+    if log is not None and log.exists() and log.stat().st_size > LOG_LIMIT:
+        log.replace(log.with_suffix(".log.1"))
     out = os.open(log, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600) if log else None
     try:
         return await asyncio.create_subprocess_exec(

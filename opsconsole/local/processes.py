@@ -50,7 +50,7 @@ class WorkerProcess:
         port = free_port()
         self.worker.url = f"http://127.0.0.1:{port}"
         log = self._settings.logs / f"{self.worker.name}.log"
-        args = worker_args(self._settings, self.worker.name, port, bounds)
+        args = worker_args(self._settings, port, bounds)
         environment = worker_environment(self._settings, self.worker.device)
         self._process = await lifeline.spawn(self._settings.worker_module, args, log=log, env=environment)
         self.worker.pid = self._process.pid
@@ -130,7 +130,7 @@ def running_streams(page: str) -> int | None:
     return int(max(found.get(names[0], 0.0), found.get(names[1], 0.0) + found.get(names[2], 0.0)))
 
 
-def worker_args(settings: UpSettings, name: str, port: int, bounds: str | None) -> list[str]:
+def worker_args(settings: UpSettings, port: int, bounds: str | None) -> list[str]:
     """The engine's command line."""
     args = [*settings.worker_args, "--host", "127.0.0.1", "--port", str(port), "--model", settings.model]
     args += ["--served-model-name", settings.model_name, "--threads", str(settings.threads)]
@@ -147,6 +147,6 @@ def worker_environment(settings: UpSettings, device: str | None) -> dict[str, st
         "OPSCONSOLE_API_KEY": "",
         "PYTHONUNBUFFERED": "1",
     }
-    if device is not None:
-        environment["CUDA_VISIBLE_DEVICES"] = device
+    if device is not None or settings.is_cpu_only:
+        environment["CUDA_VISIBLE_DEVICES"] = device or ""
     return environment

@@ -70,7 +70,9 @@ class Progress:
             return False
 
     async def run(self, client: SupervisorClient) -> None:
-        """Events as they come, and one line of numbers every ten seconds."""
+        """Events from now on as they come, and one line of numbers every ten seconds."""
+        with suppress(OpsConsoleError):
+            self._seen_event = max((event["seq"] for event in (await client.state())["events"]), default=0)
         while True:
             with suppress(OpsConsoleError):
                 state = await client.state(events_after=self._seen_event)

@@ -31,6 +31,7 @@ COMPANIONS_LIMIT = 60.0  # s
 HOPELESS_RESTARTS = 3
 LOAD_GRACE, STOP_GRACE = 60.0, 10.0  # s
 POLL = 0.2  # s
+UP_FILE, LOAD_FILE = "up.json", "load.json"  # orders to our processes; they hold keys and go at the end
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +108,9 @@ class Session:
         return f"the supervisor {lifeline.exit_words(code)}, and everything with it{': ' + last if last else ''}"
 
     async def _start_supervisor(self) -> None:
-        file = self._settings.folder / "up.json"
+        for leftover in (self._settings.supervisor_socket, self._settings.agent_socket):
+            leftover.unlink(missing_ok=True)  # of a run that was killed; the folder is ours now
+        file = self._settings.folder / UP_FILE
         self._settings.save(file)
         self._supervisor = await lifeline.spawn(
             "opsconsole.local.supervisor_api",
@@ -217,7 +220,7 @@ class Session:
             api_key=settings.api_key,
             grace=LOAD_GRACE,
         )
-        file = settings.folder / "load.json"
+        file = settings.folder / LOAD_FILE
         order.save(file)
         self._load = await lifeline.spawn("opsconsole.local.load", [str(file)], log=settings.logs / "load.log")
         if await self._load.wait() != 0:
@@ -236,6 +239,8 @@ class Session:
                 self._supervisor.terminate()
             await lifeline.stop(self._supervisor, 2 * STOP_GRACE) if await self._outlasts() else None
         await self._client.close()
+        for name in (UP_FILE, LOAD_FILE):
+            (self._settings.folder / name).unlink(missing_ok=True)
 
     async def _outlasts(self) -> bool:
         """Whether the supervisor is still there when its own grace is over."""

@@ -43,7 +43,8 @@ class UpSettings:
     maximum: int = 2
     host: str = "127.0.0.1"
     port: int = 8000
-    devices: tuple[str, ...] = ()  # accelerator per worker; empty: CPU
+    devices: tuple[str, ...] = ()  # accelerator per worker; empty: none found
+    is_cpu_only: bool = False  # asked not to use any
     threads: int = 1  # per worker
     bounds: Bounds | None = None  # None: calibrated
     measured: Measured | None = None  # None until calibration is over
