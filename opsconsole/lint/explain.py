@@ -182,8 +182,11 @@ class _Pools:
             for row in self._rows:
                 seen = {line for part in self._evidence.parts(row) for line in part.text.splitlines()}
                 self._counts.update(seen)
-        lines = [line for line in hunk.after.splitlines() if len(line.strip()) > 3]
-        if len(lines) < 2:
+        lines = [line for line in (hunk.after or hunk.before).splitlines() if len(line.strip()) > 3]
+        if len(lines) == 1:  # one line of a drawn block: the line before it is drawn too
+            lines = [line for line in hunk.context.splitlines() if len(line.strip()) > 3][-1:]
+            return bool(lines) and 1 < self._counts[lines[0]] < len(self._rows)
+        if not lines:
             return False
         back = sum(1 < self._counts[line] < len(self._rows) for line in lines)
         return back >= 0.6 * len(lines)

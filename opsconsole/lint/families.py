@@ -25,7 +25,8 @@ class _Core:
 
 def _features(row: Row) -> tuple[frozenset[int], dict[int, int]]:
     end = row.head if sum(row.tokens[: row.head]) >= MIN_HEAD_TOKENS else len(row.units)
-    weights = {unit: size for unit, size in zip(row.units[:end], row.tokens[:end], strict=True) if size > 3}
+    least = 0 if row.request.tokens is not None else 3  # headers say nothing; single token ids are all there is
+    weights = {unit: size for unit, size in zip(row.units[:end], row.tokens[:end], strict=True) if size > least}
     return frozenset(weights), weights
 
 

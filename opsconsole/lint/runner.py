@@ -99,7 +99,7 @@ class Run:
             log = LogFile.open(target.path, target.name)
         except OSError as error:
             failure = Note("PX901", f"{target.name}:1: cannot be read ({error.strerror})", target.name)
-            return Result(failures=[failure], notes=[failure])
+            return Result(failures=[failure], notes=[failure], files=1)
         made = self._log(log)
         made.files = 1
         return made

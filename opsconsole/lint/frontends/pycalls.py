@@ -126,7 +126,8 @@ def _outside(
         return Stable()
     if last in _WRAPPERS or dotted.endswith(("json.dumps", "textwrap.dedent")):
         return first if not isinstance(first, Dotted) else Unknown()
-    found = volatile.source(dotted, evaluator.sources)
+    found = evaluator.extra_sources.get(dotted) or evaluator.extra_sources.get(last)
+    found = found or volatile.source(dotted, evaluator.sources)
     if found is not None:
         if frame.seeded and dotted.startswith(("random.", "np.random", "numpy.random")):
             return Stable()

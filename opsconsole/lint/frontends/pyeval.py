@@ -45,7 +45,8 @@ class Evaluator:
     def __init__(self, project: Project, on_call: Any, extra_sources: dict[str, volatile.Source] | None = None) -> None:
         self.project = project
         self.on_call = on_call
-        self.sources = {**volatile.PYTHON, **(extra_sources or {})}
+        self.sources = volatile.PYTHON
+        self.extra_sources = extra_sources or {}
         self.steps = 0
         self.templates: dict[str, str] = {}
 
