@@ -53,7 +53,7 @@ class Series:
 
 
 class _Comment:
-    """A TYPE or HELP line of a wanted family, without its last word."""
+    """A TYPE or HELP line of a wanted family."""
 
     __slots__ = ("family", "kind", "text")
 
@@ -148,29 +148,50 @@ def scan(text: bytes | str, memo: SeriesMemo, *, complete: bool = True) -> Page:
         else:
             page.truncated = True
     page.lines = len(lines)
-    known = memo.heads.get
     plain = text.isascii()
-    keep_series, keep_value = page.series.append, page.values.append
-    for index, line in enumerate(lines):
-        head, _, tail = line.rpartition(" ")
-        entry = known(head)
-        if entry is _SKIP:
-            continue
-        if entry.__class__ is Series and plain and "_" not in tail:
-            try:
-                keep_value(float(tail))
-            except ValueError:
-                _slow(line, index, page, memo)
-            else:
-                keep_series(entry)
-        elif entry.__class__ is _Comment:
-            _note(page, entry, tail)
+    tails = _pass(lines, page, memo, plain)
+    if plain and "_" not in "".join(tails):
+        try:
+            page.values.extend(map(float, tails))  # all at once: what a line costs here, it costs hundreds of times
+        except ValueError:
+            pass
         else:
-            _slow(line, index, page, memo)
-    return page
+            return page
+    again = Page(lines=len(lines), truncated=page.truncated)
+    again.values.extend(map(float, _pass(lines, again, memo, False)))
+    return again
 
 
-def _slow(line: str, index: int, page: Page, memo: SeriesMemo) -> None:
+def _pass(lines: list[str], page: Page, memo: SeriesMemo, trusting: bool) -> list[str]:
+    """Every line once: the series go into the page, the texts of their values come back.
+
+    Trusting, a line whose key is known gives its last word unread; else every value is read on the spot.
+    """
+    known = memo.heads.get
+    tails: list[str] = []
+    keep_series, keep_tail = page.series.append, tails.append
+    for index, line in enumerate(lines):
+        if line[:1] == "#":
+            entry = known(line)
+            if entry is _SKIP:
+                continue
+            if entry.__class__ is _Comment:
+                _note(page, entry)
+                continue
+        else:
+            head, _, tail = line.rpartition(" ")
+            entry = known(head)
+            if entry is _SKIP:
+                continue
+            if entry.__class__ is Series and (trusting or number(tail) is not None):
+                keep_series(entry)
+                keep_tail(tail)
+                continue
+        _slow(line, index, page, tails, memo)
+    return tails
+
+
+def _slow(line: str, index: int, page: Page, tails: list[str], memo: SeriesMemo) -> None:
     """A line not seen before, or not simple: read it in full, and remember its key where it is one."""
     stripped = line.strip(" \t\r")
     if not stripped:
@@ -199,7 +220,7 @@ def _slow(line: str, index: int, page: Page, memo: SeriesMemo) -> None:
     if is_key:
         memo.remember(head, series)
     page.series.append(series)
-    page.values.append(value)
+    tails.append(repr(value))
 
 
 def _key(line: str) -> tuple[str, dict[str, str], int] | None:
@@ -254,32 +275,23 @@ def _value(rest: str) -> float | None:
 
 def _comment(line: str, stripped: str, page: Page, memo: SeriesMemo) -> None:
     match = _COMMENT.match(stripped)
-    head, _, tail = line.rpartition(" ")
     if match is None:
         page.lines -= 1  # anybody's comment: no sign that this is a metrics page
         return
     slot = memo.resolve(match.group(2))
     if slot is None:
-        if match.group(3):  # a line without a body has a head that others share: not remembered
-            memo.remember(head, _SKIP)
+        memo.remember(line, _SKIP)
         return
-    kind, body = match.group(1), match.group(3)
-    if not body:
-        _note(page, _Comment(kind, slot.family, ""), "")
-        return
-    entry = _Comment(kind, slot.family, body.rpartition(" ")[0])
-    if head.strip() and tail.strip(" \t\r") == tail and body.endswith(tail):
-        memo.remember(head, entry)
-    _note(page, entry, body.rpartition(" ")[2])
+    comment = _Comment(match.group(1), slot.family, match.group(3))
+    memo.remember(line, comment)
+    _note(page, comment)
 
 
-def _note(page: Page, comment: _Comment, tail: str) -> None:
-    if comment.kind == "TYPE":
-        kind = tail.strip(" \t\r").lower()
-        if kind in _TYPES:
-            page.types[comment.family] = kind
-    else:
-        page.helps[comment.family] = f"{comment.text} {tail}".strip()
+def _note(page: Page, comment: _Comment) -> None:
+    if comment.kind == "HELP":
+        page.helps[comment.family] = comment.text
+    elif comment.text.lower() in _TYPES:
+        page.types[comment.family] = comment.text.lower()
 
 
 def _bad(page: Page, index: int, line: str, memo: SeriesMemo) -> None:
