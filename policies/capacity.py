@@ -53,7 +53,10 @@ def learn(picture: Picture, memory: Memory) -> Memory:
     if sort is None:
         return memory
     demand = situation.demand
-    served = max(0.0, (demand.request_rate or 0.0) - max(0.0, demand.waiting_growth or 0.0))
+    growth = demand.waiting_growth if demand.waiting_growth is not None else 0.0 if sort == "served" else None
+    if growth is None:
+        return memory
+    served = max(0.0, (demand.request_rate or 0.0) - growth)
     row = (situation.now, served / live, (demand.prompt_rate or 0.0) / live, (demand.output_rate or 0.0) / live)
     name = key(situation.pool, situation.model, situation.kind, sort)
     rows = memory.series(name)

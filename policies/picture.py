@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from policies.situation import LIVE, CapacityFacts, ReplicaFacts, Situation
+from policies.situation import LIVE, CapacityFacts, Demand, ReplicaFacts, Situation
 from policies.wording import replicas
 
 Replicas = tuple[ReplicaFacts, ...]
@@ -67,9 +67,9 @@ class Picture:
         shares = [need / count for need in self.needs() if count > 0]
         return max(shares) if shares else None
 
-    def needs(self) -> list[float]:
+    def needs(self, demand: Demand | None = None) -> list[float]:
         """Replicas' worth of demand by every measure known on both sides: requests, prompt tokens, output tokens."""
-        demand, capacity = self.situation.demand, self.capacity
+        demand, capacity = demand or self.situation.demand, self.capacity
         if capacity is None:
             return []
         role = self.situation.role

@@ -8,19 +8,17 @@ is too little, not how much too little; without a known capacity it may at most 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
+from policies.backlog import Backlog, project
 from policies.decision import Input, RuleResult, Verdict
 from policies.memory import Memory
 from policies.picture import Picture
+from policies.situation import Demand
 from policies.wording import number, percent, replicas, seconds
 
 Told = tuple[RuleResult, Memory]
-
-
-def verdict_of(wants: int, have: int) -> Verdict:
-    if wants > have:
-        return Verdict.RAISES
-    return Verdict.AGREES if wants == have else Verdict.LOWERS
+STEADY_S = 30.0  # over which demand is averaged
 
 
 def queue(picture: Picture, memory: Memory) -> Told:
@@ -43,8 +41,27 @@ def queue(picture: Picture, memory: Memory) -> Told:
     if held < limits.queue_hold_s:
         text = f"{words}, counts from {seconds(limits.queue_hold_s)}"
         return RuleResult("queue", inputs, None, Verdict.OFF, text), memory
-    wants = max(live + 1, min(math.ceil(waiting / limits.queue), max(1, 2 * live), _backlog_cap(picture, waiting)))
+    backlog = project(picture, waiting)
+    if backlog is not None and backlog.gone_in_s is not None:
+        text = f"{words}, gone in {seconds(backlog.gone_in_s)}, before a replica started now would help"
+        return RuleResult("queue", inputs, live, Verdict.AGREES, text), memory
+    wants = max(live + 1, _for_backlog(picture, waiting, backlog))
     return RuleResult("queue", inputs, wants, _against(picture, wants), _text(picture, words, wants)), memory
+
+
+def _for_backlog(picture: Picture, waiting: float, backlog: Backlog | None) -> int:
+    """Enough for what arrives, and for what will still wait then to be gone while the replicas must be kept anyway.
+
+    At most twice what serves, unless capacity is known: a queue says too little, not how much too little.
+    """
+    limits, live = picture.situation.thresholds, len(picture.live)
+    by_length, twice = math.ceil(waiting / limits.queue), max(1, 2 * live)
+    rate = picture.situation.demand.request_rate
+    if backlog is None or rate is None:
+        return min(by_length, twice)
+    within = max(1.0, picture.lead_s, picture.situation.limits.stabilise_down_s)
+    by_rate = math.ceil((rate + backlog.left / within) / backlog.per_replica - 1e-9)
+    return min(by_length, by_rate if backlog.known else min(by_rate, twice))
 
 
 def kv(picture: Picture, memory: Memory) -> Told:
@@ -78,30 +95,54 @@ def preemption(picture: Picture, memory: Memory) -> Told:
 
 
 def demand(picture: Picture, memory: Memory) -> Told:
-    """What arrives now, in replicas' worth of learned capacity. Only where capacity is known."""
+    """What surely arrives now, in replicas' worth of learned capacity. Only where capacity is known."""
     capacity = picture.capacity
-    needs = picture.needs()
+    sure, memory = steady(picture, memory)
+    needs = picture.needs(sure)
     rate = picture.situation.demand.request_rate
     per = None if capacity is None else capacity.request_rate
-    inputs = (Input("demand", rate, "requests/s"), Input("capacity", per, "requests/s a replica"))
+    inputs = (
+        Input("demand", rate, "requests/s"),
+        Input("sure_demand", sure.request_rate, "requests/s"),
+        Input("capacity", per, "requests/s a replica"),
+    )
     if not needs or capacity is None:
         why = "capacity of a replica is not known yet" if capacity is None else "demand is unknown"
         return RuleResult("demand", inputs, None, Verdict.UNKNOWN, why), memory
     worth = max(needs)
     wants = math.ceil(worth - 1e-9)
-    words = f"demand {number(rate)} requests/s is {number(worth)} replicas' worth ({capacity.source} capacity)"
+    words = (
+        f"demand {number(sure.request_rate)} requests/s is {number(worth)} replicas' worth ({capacity.source} capacity)"
+    )
     if wants <= len(picture.live):
         return RuleResult("demand", inputs, None, Verdict.OFF, f"{words}, {replicas(len(picture.live))} serve"), memory
     return RuleResult("demand", inputs, wants, _against(picture, wants), _text(picture, words, wants)), memory
 
 
-def _backlog_cap(picture: Picture, waiting: float) -> int:
-    """With capacity known: enough for what arrives and for the backlog to be gone within one lead."""
-    capacity = picture.capacity
-    rate = picture.situation.demand.request_rate
-    if capacity is None or not capacity.request_rate or rate is None:
-        return 1_000_000
-    return max(1, math.ceil((rate + waiting / max(1.0, picture.lead_s)) / capacity.request_rate - 1e-9))
+def steady(picture: Picture, memory: Memory) -> tuple[Demand, Memory]:
+    """Demand without the noise of counting: the largest of what the last half minute had on average, what two readings
+    in a row had, and what one reading cannot have by chance.
+
+    A reading of r requests/s over i seconds is uncertain by sqrt(r / i); two of those are taken off before it counts
+    by itself, and tokens are cut by the same share. Each part rises with every reading, so more is never less.
+    """
+    told = picture.situation.demand
+    over = max(picture.situation.interval_s, told.window_s)
+    share = max(0.0, 1.0 - 2.0 / math.sqrt(told.request_rate * over)) if told.request_rate else 0.0
+    requests, memory = _sure(memory, "demand:requests", picture.situation.now, told.request_rate, share)
+    prompt, memory = _sure(memory, "demand:prompt", picture.situation.now, told.prompt_rate, share)
+    output, memory = _sure(memory, "demand:output", picture.situation.now, told.output_rate, share)
+    return replace(told, request_rate=requests, prompt_rate=prompt, output_rate=output), memory
+
+
+def _sure(memory: Memory, name: str, now: float, value: float | None, share: float) -> tuple[float | None, Memory]:
+    if value is None:
+        return None, memory
+    before = memory.series(name)
+    twice = min(before[-1][1], value) if before else value
+    memory = memory.push(name, (now, value), keep_s=STEADY_S)
+    rows = memory.series(name)
+    return max(sum(row[1] for row in rows) / len(rows), twice, value * share), memory
 
 
 def _against(picture: Picture, wants: int) -> Verdict:

@@ -55,6 +55,7 @@ class Demand:
     mean_prompt: float | None = None  # tokens a request
     mean_output: float | None = None  # tokens a request
     hit_rate: float | None = None  # fraction of prompt tokens found in cache
+    window_s: float = 0.0  # over which the rates were counted; 0 is one interval
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,16 +61,46 @@ def test_queue_in_front_of_the_pool_counts(situation: Make) -> None:
     assert result.wants == 4
 
 
-def test_queue_with_known_capacity_buys_no_more_than_the_backlog_needs(situation: Make) -> None:
+@pytest.mark.parametrize(
+    ("rate", "growth", "capacity", "wants"),
+    [
+        # 200 wait, 1 more a second for 60 s leaves 260; (9 + 260 / 60) / 2 = 6.7
+        pytest.param(9.0, None, 2.0, 7, id="known capacity: what arrives and what is left within the window"),
+        pytest.param(9.0, 1.0, None, 7, id="what leaves the queue says the capacity: (9 - 1) / 4 = 2"),
+        pytest.param(40.0, 32.0, None, 8, id="... but no more than twice what serves is bought on that"),
+        pytest.param(9.0, None, None, 8, id="nothing known: twice what serves"),
+        pytest.param(40.0, None, 2.0, 25, id="known capacity may buy more: by the queue's length at most"),
+    ],
+)
+def test_how_much_a_queue_buys(
+    situation: Make, rate: float, growth: float | None, capacity: float | None, wants: int
+) -> None:
     scene = situation(
         4,
         each={"waiting": 50.0},
-        lead_s=100.0,
-        demand=Demand(request_rate=9.0),
-        capacity=CapacityFacts(request_rate=2.0),
+        lead_s=60.0,
+        demand=Demand(request_rate=rate, waiting_growth=growth),
+        capacity=None if capacity is None else CapacityFacts(request_rate=capacity),
     )
     result, _ = reactive.queue(picture_of(scene, Memory()), Memory())
-    assert result.wants == 6  # (9 + 200 / 100) / 2 = 5.5, where doubling would have bought 8
+    assert result.wants == wants
+
+
+def test_a_queue_that_is_gone_before_help_could_come_buys_nothing(situation: Make, replica: MakeReplica) -> None:
+    scene = situation(4, each={"waiting": 10.0}, lead_s=60.0, demand=Demand(request_rate=7.0, waiting_growth=-1.0))
+    result, _ = reactive.queue(picture_of(scene, Memory()), Memory())
+    assert (result.wants, result.verdict) == (4, Verdict.AGREES)
+    assert result.text == "queue 40 > 32 for 0 s, gone in 40 s, before a replica started now would help"
+    starting = replica("new", state="warming", expected_ready_at=1010.0)
+    serving = tuple(replica(f"r{i}", waiting=10.0) for i in range(2))
+    helped = situation(
+        replicas=(*serving, starting),
+        lead_s=60.0,
+        demand=Demand(request_rate=4.0),
+        capacity=CapacityFacts(request_rate=2.0),
+    )
+    result, _ = reactive.queue(picture_of(helped, Memory()), Memory())
+    assert result.text == "queue 20 > 16 for 0 s, gone in 20 s, before a replica started now would help"
 
 
 @pytest.mark.parametrize(
@@ -115,6 +145,18 @@ def test_demand_is_counted_in_replicas_worth(
 ) -> None:
     result, _ = reactive.demand(picture_of(situation(2, demand=demand, capacity=capacity), Memory()), Memory())
     assert result.wants == wants
+
+
+def test_one_noisy_reading_buys_nothing_and_a_real_jump_buys_at_once(situation: Make) -> None:
+    """At 4 requests/s over 10 s a reading of 6 is chance (6 - 2 x 0.77 = 4.5); one of 30 is not (30 - 3.5 = 26.5)."""
+    memory, told = Memory(), []
+    for tick, rate in enumerate((4.0, 4.0, 4.0, 6.0, 4.0, 30.0, 30.0)):
+        scene = situation(
+            2, now=1000.0 + 10 * tick, demand=Demand(request_rate=rate), capacity=CapacityFacts(request_rate=2.25)
+        )
+        result, memory = reactive.demand(picture_of(scene, memory), memory)
+        told.append(result.wants)
+    assert told == [None, None, None, None, None, 12, 14]
 
 
 @pytest.mark.parametrize("rule", [reactive.queue, reactive.kv, reactive.preemption], ids=lambda r: str(r.__name__))
