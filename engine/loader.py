@@ -6,6 +6,7 @@ need the float32 model in memory beside the packed one.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,11 +42,11 @@ def load_model(
     path: str | Path, *, dtype: DtypeName = "auto", quantize: Quantize = "auto", threads: int | None = None
 ) -> LoadedModel:
     """Load weights from a Hugging Face folder or a GGUF file."""
-    if threads is not None:
-        torch.set_num_threads(threads)
     path = Path(path).resolve()
     checkpoint = open_checkpoint(path)
-    recipe = choose_recipe(checkpoint.config, checkpoint.is_quantised, dtype=dtype, quantize=quantize)
+    recipe = choose_recipe(
+        checkpoint.config, checkpoint.is_quantised, dtype=dtype, quantize=quantize, threads=threads or cores()
+    )
     model = _build(checkpoint, recipe)
     template, eos = _chat_facts(path, checkpoint)
     return LoadedModel(
@@ -59,6 +60,11 @@ def load_model(
         dtype_name=recipe.name,
         notices=recipe.notices,
     )
+
+
+def cores() -> int:
+    """Those this process may run on, which in a container are fewer than the machine's."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _build(checkpoint: Checkpoint, recipe: Recipe) -> CausalModel:

@@ -25,6 +25,8 @@ SIGNATURES = {
     "rotate_and_store": (P, N, P, P, P, F, P, P, P, N, P, L, L, L, L, L, N),
     "attend": (P, N, P, P, N, P, L, P, P, L, L, L, L, L, L, P, N, N),
     "pack_int8": (P, L, L, P, P, N),
+    "pack_float": (P, N, L, L, P, N),
+    "linear_float": (P, N, L, L, P, N, P, L, P, P, N, N),
     "linear_int8": (P, N, L, L, P, P, P, L, P, P, P, N, N, N),
 }
 
@@ -42,6 +44,8 @@ class CompiledOperators:
         self._silu_mul: Callable[..., None] = library.silu_mul
         self._rotate_and_store: Callable[..., None] = library.rotate_and_store
         self._attend: Callable[..., None] = library.attend
+        self._pack_float: Callable[..., None] = library.pack_float
+        self._linear_float: Callable[..., None] = library.linear_float
         self._pack_int8: Callable[..., None] = library.pack_int8
         library.may_use_tiles.restype = c_int
         self._has_tiles = bool(library.may_use_tiles())
@@ -124,7 +128,38 @@ class CompiledOperators:
         self._silu_mul(gate_up.data_ptr(), out.data_ptr(), KINDS[gate_up.dtype], rows, width, self.threads)
         return out
 
-    def pack(self, weight: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def pack_float(self, weight: torch.Tensor) -> torch.Tensor:
+        """float32 or bf16 weights in the order the products read them."""
+        width, inputs = weight.shape
+        weight = weight.contiguous()
+        packed = torch.zeros(width * padded(inputs, 32), dtype=weight.dtype)
+        self._pack_float(weight.data_ptr(), KINDS[weight.dtype], width, inputs, packed.data_ptr(), self.threads)
+        return packed
+
+    def multiply_float(
+        self, x: torch.Tensor, packed: torch.Tensor, width: int, bias: torch.Tensor | None
+    ) -> torch.Tensor:
+        """x times packed weights; in the dtype of x."""
+        rows, inputs = x.shape
+        lines = torch.empty(padded(rows, 32) * padded(inputs, 32))
+        out = torch.empty((rows, width), dtype=x.dtype)
+        self._linear_float(
+            x.data_ptr(),
+            KINDS[x.dtype],
+            rows,
+            inputs,
+            packed.data_ptr(),
+            KINDS[packed.dtype],
+            None if bias is None else bias.data_ptr(),
+            width,
+            lines.data_ptr(),
+            out.data_ptr(),
+            int(self._has_tiles and packed.dtype == torch.bfloat16),
+            self.threads,
+        )
+        return out
+
+    def pack_int8(self, weight: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """int8 weights in the order the products read them, and the float32 scale of each output."""
         width, inputs = weight.shape
         weight = weight.float().contiguous()
@@ -133,7 +168,7 @@ class CompiledOperators:
         self._pack_int8(weight.data_ptr(), width, inputs, packed.data_ptr(), scales.data_ptr(), self.threads)
         return packed, scales
 
-    def multiply(
+    def multiply_int8(
         self, x: torch.Tensor, packed: torch.Tensor, scales: torch.Tensor, bias: torch.Tensor | None, *, fine: bool
     ) -> torch.Tensor:
         """x quantised row by row (to 16 bits when `fine`, else to 8), times packed weights; in the dtype of x."""

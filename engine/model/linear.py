@@ -45,16 +45,15 @@ class PlainLinear:
 
 
 class PackedLinear:
-    """bf16 reordered once into the blocks that oneDNN's kernels read; plain products reorder at every call."""
+    """float32 or bf16 in the order that the C operators read; a row's sum runs in one order whatever its batch."""
 
-    def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None) -> None:
-        self.nbytes = weight.nbytes
-        self._weight = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous())
-        self._bias = bias
+    def __init__(self, ops: CompiledOperators, weight: torch.Tensor, bias: torch.Tensor | None) -> None:
+        self._ops, self._width, self.nbytes = ops, weight.shape[0], weight.nbytes
+        self._packed = ops.pack_float(weight)
+        self._bias = None if bias is None else bias.float().contiguous()
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        product: torch.Tensor = torch.ops.mkldnn._linear_pointwise(x, self._weight, self._bias, "none", [], "")
-        return product
+        return self._ops.multiply_float(x, self._packed, self._width, self._bias)
 
 
 class Int8Linear:
@@ -64,7 +63,7 @@ class Int8Linear:
     def __init__(self, ops: CompiledOperators, weight: torch.Tensor, bias: torch.Tensor | None, *, fine: bool) -> None:
         self._fine = fine
         self._ops, self._inputs, self._width = ops, weight.shape[1], weight.shape[0]
-        self._packed, self._scales = ops.pack(weight)
+        self._packed, self._scales = ops.pack_int8(weight)
         self._bias = None if bias is None else bias.float().contiguous()
 
     @property
@@ -72,4 +71,4 @@ class Int8Linear:
         return self._packed.nbytes + self._scales.nbytes
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        return self._ops.multiply(x, self._packed, self._scales, self._bias, fine=self._fine)
+        return self._ops.multiply_int8(x, self._packed, self._scales, self._bias, fine=self._fine)

@@ -36,31 +36,35 @@ class Recipe:
     notices: tuple[str, ...] = ()
 
 
-def choose_recipe(config: ModelConfig, quantised: bool, *, dtype: DtypeName, quantize: Quantize) -> Recipe:
+def choose_recipe(
+    config: ModelConfig, quantised: bool, *, dtype: DtypeName, quantize: Quantize, threads: int
+) -> Recipe:
     """A `dtype` that is named means no quantisation; int8 is the default only for weights that come quantised."""
     if dtype != "auto" and quantize == "int8":
         raise UnsupportedModelError("Give either --dtype or --quantize int8: int8 chooses its own precisions.")
     if dtype not in ("auto", *DTYPES) or quantize not in ("auto", "int8", "none"):
         raise UnsupportedModelError(f"Unknown precision: dtype {dtype!r}, quantize {quantize!r}.")
     if torch.cuda.is_available():
-        precision = torch.bfloat16 if dtype == "auto" else DTYPES[dtype]
-        return _plain(precision, torch.device("cuda"), TorchOperators(), ())
+        return _torch(torch.bfloat16 if dtype == "auto" else DTYPES[dtype], torch.device("cuda"), ())
     precision = DTYPES[dtype] if dtype != "auto" else torch.bfloat16 if has_bf16_instructions() else torch.float32
-    compiled, notices = _compiled(config)
-    wanted = quantize == "int8" or (quantize == "auto" and dtype == "auto" and quantised)
-    if wanted and compiled is not None:
-        return _int8(compiled)
-    if quantize == "int8":
-        raise UnsupportedModelError("int8 needs the C operators. " + " ".join(notices))
-    ops = compiled if compiled is not None and fits(config, precision) else TorchOperators()
-    return _plain(precision, torch.device("cpu"), ops, notices)
+    ops, notices = _compiled(config, threads)
+    if ops is None or not fits(config, precision):
+        if quantize == "int8":
+            raise UnsupportedModelError("int8 needs the C operators. " + " ".join(notices))
+        torch.set_num_threads(threads)
+        return _torch(precision, torch.device("cpu"), notices)
+    # The operators bring their own threads; torch's would spin beside them on the same cores.
+    torch.set_num_threads(1)
+    if quantize == "int8" or (quantize == "auto" and dtype == "auto" and quantised):
+        return _int8(ops)
+    return _packed(precision, ops)
 
 
-def _compiled(config: ModelConfig) -> tuple[CompiledOperators | None, tuple[str, ...]]:
+def _compiled(config: ModelConfig, threads: int) -> tuple[CompiledOperators | None, tuple[str, ...]]:
     if not fits(config, torch.float32):
         return None, ("The widths of this model are no multiples of 16, so the engine runs it on torch alone.",)
     try:
-        return best_operators(torch.get_num_threads()), ()
+        return best_operators(threads), ()
     except BuildError as error:
         return None, (str(error),)
 
@@ -70,15 +74,22 @@ def has_bf16_instructions() -> bool:
     return bool(torch.backends.mkldnn.enabled and torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
 
-def _plain(dtype: torch.dtype, device: torch.device, ops: Operators, notices: tuple[str, ...]) -> Recipe:
-    packs = dtype == torch.bfloat16 and device.type == "cpu" and has_bf16_instructions()
+def _name(dtype: torch.dtype) -> str:
+    return next(name for name, value in DTYPES.items() if value == dtype)
 
+
+def _torch(dtype: torch.dtype, device: torch.device, notices: tuple[str, ...]) -> Recipe:
     def make(weight: torch.Tensor, bias: torch.Tensor | None, *, after_norm: bool) -> Linear:
-        kept = None if bias is None else bias.to(device, dtype)
-        return (PackedLinear if packs else PlainLinear)(weight.to(device, dtype), kept)
+        return PlainLinear(weight.to(device, dtype), None if bias is None else bias.to(device, dtype))
 
-    name = next(name for name, value in DTYPES.items() if value == dtype)
-    return Recipe(name, dtype, dtype, dtype, device, ops, make, notices)
+    return Recipe(_name(dtype), dtype, dtype, dtype, device, TorchOperators(), make, notices)
+
+
+def _packed(dtype: torch.dtype, ops: CompiledOperators) -> Recipe:
+    def make(weight: torch.Tensor, bias: torch.Tensor | None, *, after_norm: bool) -> Linear:
+        return PackedLinear(ops, weight.to(dtype), bias)
+
+    return Recipe(_name(dtype), dtype, dtype, dtype, torch.device("cpu"), ops, make)
 
 
 def _int8(ops: CompiledOperators) -> Recipe:

@@ -23,7 +23,7 @@ from engine.kernels.compiled import CompiledOperators
 from engine.kernels.operators import HeadShape
 from engine.kv_store import KvStore
 from engine.model.config import ModelConfig
-from engine.model.linear import Int8Linear, PackedLinear, PlainLinear
+from engine.model.linear import Int8Linear, PackedLinear
 from engine.model.rope import inverse_frequencies, rotations
 from engine.plan import BatchPlan, ScheduledRequest
 
@@ -89,7 +89,7 @@ def linear_costs(ops: CompiledOperators, rows: int, kind: str) -> list[Cost]:
         if kind == "int8":
             linear: Callable[[torch.Tensor], torch.Tensor] = Int8Linear(ops, weight, None, fine=fine)
         else:
-            linear = (PackedLinear if kind == "bf16" else PlainLinear)(weight.to(dtype), None)
+            linear = PackedLinear(ops, weight.to(dtype), None)
         x = torch.randn(taken, inputs).to(dtype)
         size = {"int8": 1, "bf16": 2, "fp32": 4}[kind] * inputs * outputs + x.nbytes + taken * outputs * x.itemsize
         calls = 1 if name == "head" else LAYERS
