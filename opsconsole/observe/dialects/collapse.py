@@ -165,6 +165,12 @@ def _checked(
     return Buckets(bounds, found, total), ""
 
 
+def rescaled(found: Buckets, scale: float) -> Buckets:
+    """The same histogram in another unit."""
+    bounds = tuple(bound * scale for bound in found.bounds)
+    return Buckets(bounds, found.counts, None if found.sum is None else found.sum * scale)
+
+
 def _shared(groups: dict[float, int], most: int) -> tuple[float, ...]:
     """The bounds every group has; layouts differ between versions and are never merged by index."""
     return tuple(sorted(bound for bound, n in groups.items() if n == most))

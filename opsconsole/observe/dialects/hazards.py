@@ -21,6 +21,7 @@ def check(reading: Reading, groups: Groups, page: Page, dialect: Dialect, at: fl
     _implausible_ttft(reading)
     _itl_basis(reading)
     _prefix_units(reading, page)
+    _prefix_after_preemption(reading)
     _kv_capacity(reading)
     _lora(reading, groups, at)
     _asleep(reading)
@@ -71,6 +72,17 @@ def _prefix_units(reading: Reading, page: Page) -> None:
             reading.forget(name, "counted in blocks of unknown size")
         else:
             reading.values[name] = value * size
+
+
+def _prefix_after_preemption(reading: Reading) -> None:
+    """vLLM to 0.11.0 counted recomputation after a preemption as hits: 32 % shown where 0.2 % was true.
+
+    Releases with the fix also tell the queries of an external cache.
+    """
+    old = reading.engine == "vllm" and "external_prefix_queries" not in reading.values
+    if old and "prefix_hits" in reading.values and (reading.number("preemptions") or 0) > 0:
+        reading.forget("prefix_hits", "counts recomputation after preemption as hits in this version")
+        reading.flag("prefix_hits_overcounted")
 
 
 def _kv_capacity(reading: Reading) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from opsconsole.domain.records import Sample
 from opsconsole.observe.dialects import DIALECTS, hazards
-from opsconsole.observe.dialects.collapse import Row, Scalar, breakdown, buckets, each, scalar
+from opsconsole.observe.dialects.collapse import Row, Scalar, breakdown, buckets, each, rescaled, scalar
 from opsconsole.observe.dialects.names import NameIndex, wrapper_of
 from opsconsole.observe.dialects.reading import Reading, to_sample
 from opsconsole.observe.dialects.table import Dialect, Field, Kind, Name
@@ -147,7 +147,7 @@ def _read_field(
         if found is None:
             reading.unknown[row.name] = why
         else:
-            reading.values[row.name] = found
+            reading.values[row.name] = found if name.scale == 1.0 else rescaled(found, name.scale)
     elif row.kind is Kind.INFO:
         _read_info(reading, row, name, rows)
     elif row.kind is Kind.EACH:

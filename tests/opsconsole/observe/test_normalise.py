@@ -10,10 +10,11 @@ import pytest
 
 from opsconsole.domain.records import Buckets
 from opsconsole.observe.dialects import DIALECTS
-from opsconsole.observe.dialects.names import fold
+from opsconsole.observe.dialects.names import NameIndex, fold
 from opsconsole.observe.dialects.normalise import new_memo, normalise, read
 from opsconsole.observe.dialects.reading import Reading
-from opsconsole.observe.exposition import scan
+from opsconsole.observe.dialects.table import Dialect, Name, histogram
+from opsconsole.observe.exposition import SeriesMemo, scan
 
 MEMO = new_memo()
 
@@ -329,3 +330,18 @@ def test_a_table_is_consistent(dialect: Any) -> None:
         for name in (*row.names, *row.plus):
             assert ":" not in name.family and not name.family.endswith(("_bucket", "_created")), name
     assert dialect.prefixes or dialect.fingerprints or dialect.label_fingerprint
+
+
+def test_hits_of_old_vllm_are_not_believed_once_it_preempted() -> None:
+    old = "vllm:prefix_cache_hits_total 32\nvllm:prefix_cache_queries_total 100\nvllm:num_preemptions_total 5\n"
+    found = reading(old)
+    assert found.number("prefix_hits") is None and "prefix_hits_overcounted" in found.flags
+    assert reading(old.replace("total 5", "total 0")).number("prefix_hits") == 32
+    assert reading(old + "vllm:external_prefix_cache_queries_total 0\n").number("prefix_hits") == 32
+
+
+def test_a_histogram_in_another_unit_becomes_seconds() -> None:
+    table = Dialect("mine", "Mine", ("mine_",), (histogram("ttft", Name("mine_ttft_ms", scale=0.001)),))
+    text = 'mine_ttft_ms_bucket{le="500"} 3\nmine_ttft_ms_bucket{le="+Inf"} 4\nmine_ttft_ms_sum 1000\n'
+    found = read(scan(text, SeriesMemo(NameIndex((table,)))), None, (table,))
+    assert found.buckets("ttft") == Buckets((0.5, math.inf), (3.0, 4.0), 1.0)
