@@ -184,9 +184,10 @@ class _Pools:
                 self._counts.update(seen)
         lines = [line for line in (hunk.after or hunk.before).splitlines() if len(line.strip()) > 3]
         if len(lines) == 1:  # one line of a drawn block: the line before it is drawn too
-            lines = [line for line in hunk.context.splitlines() if len(line.strip()) > 3][-1:]
+            if hunk.before and hunk.after:
+                lines = [line for line in hunk.context.splitlines() if len(line.strip()) > 3][-1:]
             return bool(lines) and 1 < self._counts[lines[0]] < len(self._rows)
         if not lines:
             return False
         back = sum(1 < self._counts[line] < len(self._rows) for line in lines)
-        return back >= 0.6 * len(lines)
+        return back >= 0.5 * len(lines)

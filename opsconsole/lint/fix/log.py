@@ -90,7 +90,9 @@ def _wandering(texts: list[str]) -> set[str]:
         counts.update(set(lines))
         for at, line in enumerate(lines):
             places.setdefault(line, set()).add(at)
-    return {line for line, seen in places.items() if len(seen) > 1 and counts[line] >= 0.5 * len(texts) and line.strip()}
+    return {
+        line for line, seen in places.items() if len(seen) > 1 and counts[line] >= 0.5 * len(texts) and line.strip()
+    }
 
 
 def _order(body: dict[str, Any], path: str, wandering: set[str]) -> bool:

@@ -24,7 +24,6 @@ from opsconsole.lint.frontends.values import (
     Tainted,
     Text,
     Unknown,
-    fork,
     from_meaning,
     literal,
     settled,
@@ -76,6 +75,7 @@ class JsEvaluator:
         return value
 
     def settle(self, node: Any, scope: Scope) -> Any:
+        """The value of an expression, outside names judged by what they suggest."""
         return self.named(self.value(node, scope), scope)
 
     def _string(self, node: Any, scope: Scope) -> Any:
@@ -269,9 +269,10 @@ class JsEvaluator:
             items = [node.child_by_field_name("parameter")]
         for at, item in enumerate(items):
             pattern = item.child_by_field_name("pattern") or item.child_by_field_name("left") or item
-            self._bind(pattern, arguments[at] if at < len(arguments) else None, scope)
+            self.bind(pattern, arguments[at] if at < len(arguments) else None, scope)
 
-    def _bind(self, pattern: Any, value: Any, scope: Scope) -> None:
+    def bind(self, pattern: Any, value: Any, scope: Scope) -> None:
+        """Assign a value to a name or a pattern."""
         if pattern.type == "identifier":
             name = scope.module.text(pattern)
             known = value is not None and not isinstance(value, Unknown)
@@ -285,78 +286,13 @@ class JsEvaluator:
                 if inner.type == "shorthand_property_identifier_pattern":
                     scope.env[key] = part if part is not None else from_meaning(names.meaning(key), scope.loops)
                 else:
-                    self._bind(inner, part, scope)
+                    self.bind(inner, part, scope)
 
     def run(self, node: Any, scope: Scope) -> None:
         """Run a statement or block."""
-        if node is None:
-            return
-        kind = node.type
-        if kind in ("lexical_declaration", "variable_declaration"):
-            for item in node.named_children:
-                target, value = item.child_by_field_name("name"), item.child_by_field_name("value")
-                if target is not None and value is not None:
-                    made = Callee(scope.module, value) if value.type in FUNCTIONS else self.settle(value, scope)
-                    self._bind(target, made, scope)
-        elif kind == "return_statement":
-            value = self.settle(node.named_children[0], scope) if node.named_children else Unknown()
-            scope.returned = value if scope.returned is None else worst(scope.returned, value)
-        elif kind == "expression_statement":
-            self._expression(node.named_children[0], scope)
-        elif kind == "if_statement":
-            self._branch(node, scope)
-        elif kind in ("for_statement", "for_in_statement", "while_statement", "do_statement"):
-            self._loop(node, scope)
-        elif kind in FUNCTIONS:
-            name = node.child_by_field_name("name")
-            if name is not None:
-                scope.env[scope.module.text(name)] = Callee(scope.module, node)
-        elif kind in (
-            "statement_block",
-            "try_statement",
-            "catch_clause",
-            "finally_clause",
-            "else_clause",
-            "program",
-            "export_statement",
-        ):
-            for child in node.named_children:
-                self.run(child, scope)
+        from opsconsole.lint.frontends.jsstatements import run
 
-    def _expression(self, node: Any, scope: Scope) -> None:
-        if node.type in ("assignment_expression", "augmented_assignment_expression"):
-            target = node.child_by_field_name("left")
-            value = self.settle(node.child_by_field_name("right"), scope)
-            if target.type == "identifier":
-                name = scope.module.text(target)
-                if node.type.startswith("augmented"):
-                    value = text_of(
-                        [
-                            (scope.env.get(name, literal("")), scope.module.spot(target)),
-                            (value, scope.module.spot(node.child_by_field_name("right"))),
-                        ]
-                    )
-                scope.env[name] = value
-            return
-        self.value(node, scope)
-
-    def _branch(self, node: Any, scope: Scope) -> None:
-        before = {name: fork(value) for name, value in scope.env.items()}
-        self.run(node.child_by_field_name("consequence"), scope)
-        first, scope.env = scope.env, before
-        self.run(node.child_by_field_name("alternative"), scope)
-        for name, value in first.items():
-            scope.env[name] = worst(value, scope.env[name]) if name in scope.env else value
-
-    def _loop(self, node: Any, scope: Scope) -> None:
-        outer = scope.loops
-        scope.loops = (*outer, int(node.start_byte))
-        left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
-        if left is not None and right is not None:
-            value = self.settle(right, scope)
-            self._bind(left, value.items[0] if isinstance(value, Items) and value.items else value, scope)
-        self.run(node.child_by_field_name("body"), scope)
-        scope.loops = outer
+        run(self, node, scope)
 
 
 _METHODS: dict[str, Any] = {

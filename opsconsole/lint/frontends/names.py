@@ -54,6 +54,18 @@ _DOCS = words(
 )
 _INPUT = words("q question query utterance request_text userinput input message userquery msg ")
 
+_PLACE_PHRASES = words(
+    "working_dir working_directory git_status tmp_dir temp_dir temp_path work_dir project_path project_root current_dir "
+    "current_directory "
+)
+_INPUT_PHRASES = words("user_input user_message user_prompt user_query user_question user_text user_request")
+_DOC_PHRASES = words("search_results retrieved_docs relevant_docs user_memories")
+_PEOPLE_PHRASES = words("conversation_id thread_id chat_id first_name full_name display_name")
+_COUNTER_PHRASES = words(
+    "tokens_used turn_number n_turns num_turns token_count tokens_left turn_index turn_count step_number iteration_number"
+)
+_TEXT_WORDS = words("str string iso utc text now line ms ts")
+
 
 def split(name: str) -> list[str]:
     """Words of an identifier in snake, camel or kebab case."""
@@ -80,63 +92,18 @@ def meaning(name: str) -> Meaning | None:
 def _volatile(name: str, joined: str, last: str, known: set[str]) -> Meaning | None:
     if (last in ("id", "ids", "hex") and known & _ID_OWNERS) or known & _IDS:
         return Meaning(V.REQUEST if "session" not in known else V.SESSION, "PX103", name)
-    if (
-        joined
-        in (
-            "cwd",
-            "working_dir",
-            "working_directory",
-            "git_status",
-            "tmp_dir",
-            "temp_dir",
-            "temp_path",
-            "work_dir",
-            "project_path",
-            "project_root",
-            "current_dir",
-            "current_directory",
-        )
-        or known & _PLACES
-    ):
+    if joined in _PLACE_PHRASES or known & _PLACES:
         return Meaning(V.SESSION, "PX105", name)
-    if joined in (
-        "user_input",
-        "user_message",
-        "user_prompt",
-        "user_query",
-        "user_question",
-        "user_text",
-        "user_request",
-    ):
+    if joined in _INPUT_PHRASES:
         return Meaning(V.TURN, "PX109", name)
-    if joined in ("search_results", "retrieved_docs", "relevant_docs", "user_memories") or known & _DOCS:
+    if joined in _DOC_PHRASES or known & _DOCS:
         return Meaning(V.TURN, "PX107", name)
-    if known & _PEOPLE or joined in (
-        "conversation_id",
-        "thread_id",
-        "chat_id",
-        "first_name",
-        "full_name",
-        "display_name",
-    ):
+    if known & _PEOPLE or joined in _PEOPLE_PHRASES:
         return Meaning(V.USER, "PX104", name)
-    if known & _TIME and last in _TIME | {"str", "string", "iso", "utc", "text", "now", "line", "ms", "ts"}:
+    if known & _TIME and last in _TIME | _TEXT_WORDS:
         return Meaning(V.REQUEST, "PX101", name)
-    if last in _DATE or (known & _DATE and last in {"str", "string", "iso", "text", "line"}):
+    if last in _DATE or (known & _DATE and last in _TEXT_WORDS):
         return Meaning(V.DAY, "PX102", name)
-    if last in _COUNTERS or joined in (
-        "tokens_used",
-        "turn_number",
-        "n_turns",
-        "num_turns",
-        "token_count",
-        "tokens_left",
-        "turn_index",
-        "turn_count",
-        "step_number",
-        "iteration_number",
-    ):
+    if last in _COUNTERS or joined in _COUNTER_PHRASES:
         return Meaning(V.TURN, "PX106", name)
-    if last in _INPUT:
-        return Meaning(V.TURN, "PX109", name)
-    return None
+    return Meaning(V.TURN, "PX109", name) if last in _INPUT else None
