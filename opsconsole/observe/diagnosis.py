@@ -55,6 +55,8 @@ RATES = {
     "prompt_tokens_per_s": "prompt_tokens",
     "preemptions_per_s": "preemptions",
 }
+QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
+GPU_FACTS = ("gpu_util", "gpu_memory_used", "gpu_memory_free", "gpu_power_w", "gpu_temperature_c", "gpu_xid")
 _ERROR_WORDS = {SourceErrorKind.NOT_METRICS: "not_exposition"}
 
 
@@ -86,13 +88,27 @@ def time_in(data: bytes) -> float | None:
     return float(found.group(1)) if found else None
 
 
-def read_page(data: bytes, at: float | None, memo: SeriesMemo, *, complete: bool = True) -> Reads:
-    """One page, or why it is none."""
+def read_page(data: bytes, at: float | None, memo: SeriesMemo, *, complete: bool | None = None) -> Reads:
+    """One page, or why it is none. `complete` None: judge by its end, as for a file that somebody saved."""
     try:
-        page = open_page(data, memo, complete=complete)
+        page = open_page(data, memo, complete=ends_whole(data) if complete is None else complete, cut_is_fine=True)
     except FetchFailed as failed:
         return failure(failed, at)
     return Reads(at, read(page, at), bad=page.bad, bad_count=page.bad_count)
+
+
+def ends_whole(data: bytes) -> bool:
+    """Whether the last line may be believed: it has an end, or its value is written like all the others.
+
+    `... 1` where every other value has a point is `... 12.0` cut short.
+    """
+    if data.endswith(b"\n"):
+        return True
+    lines = [line for line in data.split(b"\n") if line.strip() and not line.startswith(b"#")]
+    values = [line.rpartition(b" ")[2] for line in lines]
+    if not values or values[-1].endswith((b".", b"e", b"-", b"+")):
+        return False
+    return len(values) < 3 or b"." in values[-1] or not all(b"." in value for value in values[:-1])
 
 
 def failure(failed: FetchFailed, at: float | None) -> Reads:
@@ -122,10 +138,14 @@ def diagnose(subject: str, reads: Sequence[Reads]) -> dict[str, Any]:
     report |= {name: reading.values.get(name) for name in MAPPINGS}
     report["failed"] = report["failed"] or report["failed_total"]
     report["spec"] = _spec(reading)
-    report["gpus"] = to_sample(reading, 0.0, subject).gpus
+    sample = to_sample(reading, 0.0, subject)
+    report |= {"asleep": sample.asleep, "ready": False if sample.asleep else sample.ready, "draining": sample.draining}
+    report["gpus"] = sample.gpus
+    report |= {name: reading.mapping(name) for name in GPU_FACTS}
     report |= _latencies(reads, reading)
     report |= _rates(movement, reads)
-    report["flags"] = [*reading.flags, *(f for f in movement.flags if f not in reading.flags)]
+    at_least = [f"{name}_lower_bound" for name in HISTOGRAMS if report[f"{name}_lower_bound"]]
+    report["flags"] = [*dict.fromkeys((*reading.flags, *movement.flags, *at_least))]
     report["unknown"] = dict(reading.unknown)
     report["missing"] = _missing(reading)
     report["read_from"] = dict(reading.names)
@@ -150,11 +170,16 @@ def _latencies(reads: Sequence[Reads], reading: Reading) -> dict[str, Any]:
     for name in HISTOGRAMS:
         newest = reading.buckets(name)
         window = _window(reads, name, newest)
-        view = histogram.latency(window)
-        mean = None if window is None or window.sum is None or not window.count else window.sum / window.count
         found[name] = None if newest is None else _plain(newest)
-        found |= {f"{name}_mean": mean, f"{name}_p50": view.p50, f"{name}_p95": view.p95, f"{name}_p99": view.p99}
-        found[f"{name}_lower_bound"] = view.lower_bound if window is not None else None
+        found[f"{name}_mean"] = (
+            None if window is None or window.sum is None or not window.count else window.sum / window.count
+        )
+        at_least = False
+        for label, share in QUANTILES.items():
+            quantile = None if window is None else histogram.quantile(window, share)
+            found[f"{name}_{label}"] = None if quantile is None else quantile.value
+            at_least |= quantile is not None and quantile.lower_bound
+        found[f"{name}_lower_bound"] = at_least if window is not None else None
     found["itl_basis"] = reading.values.get("itl_basis")
     return found
 

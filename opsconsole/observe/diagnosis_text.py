@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from opsconsole.observe.diagnosis import HISTOGRAMS, MAPPINGS, NUMBERS, RATES, hints
+from opsconsole.observe.diagnosis import GPU_FACTS, HISTOGRAMS, MAPPINGS, NUMBERS, QUANTILES, RATES, hints
 
 _WIDTH = 26
 _ERRORS = {"not_exposition": "this is not a metrics page"}
@@ -17,7 +17,7 @@ _ERRORS = {"not_exposition": "this is not a metrics page"}
 def as_text(report: Mapping[str, Any]) -> str:
     """A few lines a person reads top to bottom."""
     lines = [str(report["target"]), *_head(report)]
-    for title, names in (("Levels and counters", (*NUMBERS, *MAPPINGS)), ("Over the pages", tuple(RATES))):
+    for title, names in (("Levels and counters", (*NUMBERS, *MAPPINGS, *GPU_FACTS)), ("Over the pages", tuple(RATES))):
         rows = [_row(name, report[name], report) for name in names if _is_told(report.get(name))]
         if rows:
             lines += ["", title, *rows]
@@ -74,10 +74,6 @@ def _value(value: Any) -> str:
 
 
 def _latency(name: str, report: Mapping[str, Any]) -> str:
-    shown = [
-        f"{q} {_value(report[f'{name}_{q}'])}"
-        for q in ("mean", "p50", "p95", "p99")
-        if report[f"{name}_{q}"] is not None
-    ]
+    shown = [f"{q} {_value(report[f'{name}_{q}'])}" for q in ("mean", *QUANTILES) if report[f"{name}_{q}"] is not None]
     at_least = "  (at least: beyond the last bucket)" if report[f"{name}_lower_bound"] else ""
     return f"  {name:<{_WIDTH}}{'  '.join(shown) or 'nothing observed'}{at_least}"

@@ -147,8 +147,12 @@ def scan(text: bytes | str, memo: SeriesMemo, *, complete: bool = True) -> Page:
             lines.append(last)
         else:
             page.truncated = True
+            match = _NAME.match(last)
+            slot = memo.resolve(match.group()) if match else None
+            page.damaged |= {slot.family} if slot else set()
     page.lines = len(lines)
     plain = text.isascii()
+    cut = frozenset(page.damaged)
     tails = _pass(lines, page, memo, plain)
     if plain and "_" not in "".join(tails):
         try:
@@ -157,7 +161,7 @@ def scan(text: bytes | str, memo: SeriesMemo, *, complete: bool = True) -> Page:
             pass
         else:
             return page
-    again = Page(lines=len(lines), truncated=page.truncated)
+    again = Page(lines=len(lines), truncated=page.truncated, damaged=set(cut))
     again.values.extend(map(float, _pass(lines, again, memo, False)))
     return again
 

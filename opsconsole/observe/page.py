@@ -11,15 +11,15 @@ from opsconsole.observe.exposition import Page, SeriesMemo, scan
 from opsconsole.observe.fetch import FetchFailed
 
 
-def open_page(data: bytes, memo: SeriesMemo, *, complete: bool = True) -> Page:
-    """The scanned page; `FetchFailed` for what is not one or is cut off."""
+def open_page(data: bytes, memo: SeriesMemo, *, complete: bool = True, cut_is_fine: bool = False) -> Page:
+    """The scanned page; `FetchFailed` for what is not one, or is cut off unless that is fine."""
     if not data or data.isspace():
         raise FetchFailed(SourceErrorKind.EMPTY, "answered with an empty page")
     first = data[:512].lstrip(b"\xef\xbb\xbf \t\r\n")
     if first[:1] in (b"[", b"<"):
         raise FetchFailed(SourceErrorKind.NOT_METRICS, _what(first))
     page = scan(data, memo, complete=complete)
-    if page.truncated:
+    if page.truncated and not cut_is_fine:
         raise FetchFailed(SourceErrorKind.TRUNCATED, "the page ends within a line")
     if not page.is_exposition:
         raise FetchFailed(SourceErrorKind.NOT_METRICS, _what(first))

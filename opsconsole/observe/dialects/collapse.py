@@ -91,17 +91,19 @@ def breakdown(rows: Sequence[Row], labels: tuple[str, ...], dialect: Dialect) ->
 
 def each(
     rows: Sequence[Row], labels: tuple[str, ...], dialect: Dialect, scale: float, limit: float | None
-) -> dict[str, float] | None:
-    """A gauge for each value of a label; what is blank has no entry."""
+) -> tuple[dict[str, float], int]:
+    """A gauge for each value of a label, and how many were blank: those have no entry."""
     found: dict[str, float] = {}
+    blank = 0
     for series, value in without_copies(undivided(rows, dialect.total_labels), dialect.copy_labels):
         key = _key(series, labels)
-        if key is None or not 0 <= value < SENTINEL or value in SENTINEL_32:
-            continue
         scaled = value * scale
-        if limit is None or scaled <= limit:
+        told = 0 <= value < SENTINEL and value not in SENTINEL_32 and (limit is None or scaled <= limit)
+        if key is None or not told:
+            blank += 1
+        else:
             found[key] = found.get(key, 0.0) + scaled
-    return found or None
+    return found, blank
 
 
 def _key(series: Series, labels: tuple[str, ...]) -> str | None:

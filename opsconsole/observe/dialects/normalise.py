@@ -151,11 +151,13 @@ def _read_field(
     elif row.kind is Kind.INFO:
         _read_info(reading, row, name, rows)
     elif row.kind is Kind.EACH:
-        found_each = each(rows, row.by, dialect, name.scale, name.limit)
-        if found_each is None:
-            reading.unknown[row.name] = "blank"
+        of_each, blank = each(rows, row.by, dialect, name.scale, name.limit)
+        if blank:
+            reading.flag("blank_values")
+        if of_each:
+            reading.values[row.name] = of_each
         else:
-            reading.values[row.name] = found_each
+            reading.unknown[row.name] = "blank"
     else:
         _store(reading, row, _with_parts(scalar(rows, row.kind, dialect, name.scale), row, groups, dialect))
         if row.by:

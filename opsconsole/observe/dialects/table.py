@@ -75,7 +75,6 @@ class Dialect:
         15.0  # gauges that stand still longer than this with load, and no counter moving, are not believed
     )
     auxiliary: bool = False  # tells something beside an engine's own page
-    paths: tuple[str, ...] = ("/metrics",)
     hints: tuple[str, ...] = field(default=())  # said by doctor when the engine is recognised and facts are missing
 
 

@@ -47,7 +47,6 @@ TRTLLM = Dialect(
         histogram("decode", "trtllm_request_decode_time_seconds"),
     ),
     copy_labels=("pid", "tp_rank", "pp_rank", "rank"),
-    paths=("/prometheus/metrics", "/metrics"),
     hints=(
         "its page is at /prometheus/metrics and needs return_perf_metrics: true",
         "queue and KV families need enable_iter_perf_stats: true and 1.3 or later",

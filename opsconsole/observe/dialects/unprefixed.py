@@ -35,7 +35,6 @@ NIM = Dialect(
         counter("finished_total", "request_success"),
         counter("failed_total", "request_failure"),
     ),
-    paths=("/v1/metrics", "/metrics"),
     hints=("its page is at /v1/metrics",),
 )
 

@@ -142,3 +142,35 @@ def test_an_address_is_asked_with_the_headers_given(replica: str) -> None:
 def test_several_addresses_are_several_reports(replica: str) -> None:
     found = report(replica, "127.0.0.1:1", "--timeout", "2")
     assert [entry["error"] for entry in found] == ["auth", "refused"]
+
+
+def written(tmp_path: Path, text: str) -> str:
+    (tmp_path / "page.txt").write_text(text)
+    return str(tmp_path / "page.txt")
+
+
+def test_a_file_cut_within_its_last_value_does_not_give_that_value(tmp_path: Path) -> None:
+    whole = "vllm:num_requests_running 3.0\nvllm:kv_cache_usage_perc 0.5\nvllm:num_requests_waiting 12.0"
+    assert report(written(tmp_path, whole))["waiting"] == 12
+    for cut in (1, 2, 3):
+        found = report(written(tmp_path, whole[:-cut]))
+        assert found["running"] == 3 and found["waiting"] is None and "truncated" in found["flags"]
+    several = 'vllm:num_requests_waiting{engine="0"} 4.0\nvllm:kv_cache_usage_perc 0.5\nvllm:num_requests_waiting{engine="1"} 1'
+    assert report(written(tmp_path, several))["waiting"] is None  # a sum without a part is not a sum
+
+
+def test_a_quantile_beyond_the_last_bucket_is_flagged_as_at_least(tmp_path: Path) -> None:
+    text = "".join(
+        f'vllm:time_to_first_token_seconds_bucket{{le="{le}"}} {n}\n'
+        for le, n in (("1.0", 50), ("10.0", 80), ("+Inf", 100))
+    )
+    found = report(written(tmp_path, text + "vllm:time_to_first_token_seconds_sum 900\n"))
+    assert (found["ttft_p50"], found["ttft_p99"]) == (1.0, 10.0)
+    assert "ttft_lower_bound" in found["flags"]
+
+
+def test_gpu_facts_are_shown_and_blank_ones_are_not(tmp_path: Path) -> None:
+    text = 'DCGM_FI_DEV_GPU_UTIL{gpu="0"} 97\nDCGM_FI_DEV_GPU_TEMP{gpu="0"} 9.223372036854776e+18\n'
+    found = report(written(tmp_path, text))
+    assert found["gpu_util"] == {"0": 0.97} and found["gpu_temperature_c"] is None
+    assert found["engine"] is None and found["beside"] == ["dcgm"] and "blank_values" in found["flags"]

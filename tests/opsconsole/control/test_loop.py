@@ -12,7 +12,7 @@ import pytest
 from opsconsole.act.actuator import PoolState
 from opsconsole.control.settings import Mode
 from opsconsole.domain.records import HoldView, Plan, PlanKind, ReplicaState
-from opsconsole.errors import OpsConsoleError
+from opsconsole.errors import OpsConsoleError, PlanRefused
 from opsconsole.history.reader import Reader
 
 Make = Callable[..., Awaitable[Any]]
@@ -329,3 +329,20 @@ async def test_baselines_are_asked_beside_and_their_targets_kept(make_stage: Mak
     stage.law.target = 3
     record = await stage.loop.tick()
     assert record.decisions[0].counterfactual == {"other": 3}
+
+
+async def test_a_change_that_is_always_refused_is_tried_ever_more_patiently(
+    make_stage: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = await make_stage()
+    stage.law.target = 4
+
+    async def refuse(self: Any, plan: Plan, by: str) -> Any:
+        raise PlanRefused("not today")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(stage.world), "apply", refuse)
+        await stage.ticks(120)
+    assert 4 <= len(stage.journal("plan")) <= 9
+    await stage.ticks(60)
+    assert stage.world.applied == 1, "and is done once it is let through"

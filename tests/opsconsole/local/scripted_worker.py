@@ -1,6 +1,7 @@
 """A worker without a model: the HTTP of an engine, its pace set by the environment. Run as a process by the tests.
 
-`SCRIPT_START_S` until it is ready, `SCRIPT_TOKEN_S` between tokens, `SCRIPT_FAIL_START` exits at once. Trap: it must
+`SCRIPT_START_S` until it is ready, `SCRIPT_TOKEN_S` between tokens, `SCRIPT_SLOTS` streams at once (others wait),
+`SCRIPT_FAIL_START` exits at once. Trap: it must
 count its own streams exactly, since drains are judged by them.
 """
 
@@ -21,6 +22,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response, Strea
 from starlette.routing import Route
 
 START_S = float(os.environ.get("SCRIPT_START_S", "0.3"))
+SLOTS = int(os.environ.get("SCRIPT_SLOTS", "1000"))
 TOKEN_S = float(os.environ.get("SCRIPT_TOKEN_S", "0.01"))
 
 
@@ -30,7 +32,8 @@ class Script:
     def __init__(self) -> None:
         self.began = time.monotonic()
         self.is_draining = False
-        self.running = 0
+        self.running = self.waiting = 0
+        self.slots = asyncio.Semaphore(SLOTS)
         self.counts = {"started": 0, "finished": 0, "prompt": 0, "output": 0}
         self.bounds: Any = None
         self.seen: dict[str, str] = {}
@@ -64,7 +67,7 @@ class Script:
             "# TYPE vllm:num_requests_running gauge",
             f'vllm:num_requests_running{{model_name="m",engine="0"}} {self.running}',
             "# TYPE vllm:num_requests_waiting gauge",
-            'vllm:num_requests_waiting{model_name="m",engine="0"} 0',
+            f'vllm:num_requests_waiting{{model_name="m",engine="0"}} {self.waiting}',
             "# TYPE vllm:kv_cache_usage_perc gauge",
             'vllm:kv_cache_usage_perc{model_name="m",engine="0"} 0.1',
             "# TYPE vllm:prompt_tokens_total counter",
@@ -93,21 +96,30 @@ class Script:
         return StreamingResponse(self.stream(tokens), media_type="text/event-stream")
 
     async def stream(self, tokens: int) -> AsyncIterator[bytes]:
-        self.running += 1
+        self.waiting += 1
         self.counts["started"] += 1
         self.counts["prompt"] += 10
         try:
-            for index in range(tokens):
-                await asyncio.sleep(TOKEN_S)
-                self.counts["output"] += 1
-                end = "length" if index == tokens - 1 else None
-                yield _event({"choices": [{"index": 0, "text": f"t{index} ", "finish_reason": end}]})
-            usage = {"prompt_tokens": 10, "completion_tokens": tokens, "total_tokens": 10 + tokens}
-            yield _event({"choices": [], "usage": usage})
-            yield b"data: [DONE]\n\n"
-            self.counts["finished"] += 1
+            async with self.slots:
+                self.waiting, self.running = self.waiting - 1, self.running + 1
+                try:
+                    async for part in self.tokens(tokens):
+                        yield part
+                finally:
+                    self.waiting, self.running = self.waiting + 1, self.running - 1
         finally:
-            self.running -= 1
+            self.waiting -= 1
+
+    async def tokens(self, tokens: int) -> AsyncIterator[bytes]:
+        for index in range(tokens):
+            await asyncio.sleep(TOKEN_S)
+            self.counts["output"] += 1
+            end = "length" if index == tokens - 1 else None
+            yield _event({"choices": [{"index": 0, "text": f"t{index} ", "finish_reason": end}]})
+        usage = {"prompt_tokens": 10, "completion_tokens": tokens, "total_tokens": 10 + tokens}
+        yield _event({"choices": [], "usage": usage})
+        yield b"data: [DONE]\n\n"
+        self.counts["finished"] += 1
 
 
 def _event(body: dict[str, Any]) -> bytes:

@@ -104,9 +104,9 @@ async def test_load_rises_and_a_worker_comes_load_falls_and_one_goes_and_no_stre
     folder: Path, tmp_path: Path
 ) -> None:
     trace = tmp_path / "rise.csv"
-    rows = [(t, 3 if t < 5 else 90 if t < 12 else 1) for t in range(24)]
+    rows = [(t, 3 if t < 2 else 90 if t < 7 else 1) for t in range(28)]
     trace.write_text("t_seconds,requests\n" + "".join(f"{t},{count}\n" for t, count in rows))
-    up = Up(folder, workers="1:2", load=str(trace), seconds="24s", SCRIPT_TOKEN_S="0.02")
+    up = Up(folder, workers="1:2", load=str(trace), seconds="28s", SCRIPT_SLOTS="4")
     code, summary, said = up.finish(90)
     assert code == 0, said
     assert summary["offered"] == summary["completed"] > 100, said

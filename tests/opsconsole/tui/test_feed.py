@@ -51,12 +51,14 @@ async def test_a_broken_line_keeps_the_last_snapshot_and_comes_back(
     await settle()
     agent.pushed.put_nowait(AgentUnavailable("No agent answers at /run/x.sock."))
     await settle()
-    assert feed.world.link.state is LinkState.LOST
-    assert feed.world.snapshot is not None and "No agent answers" in feed.world.link.detail
+    lost = feed.world
+    assert lost.link.state is LinkState.LOST
+    assert lost.snapshot is not None and "No agent answers" in lost.link.detail
     agent.world = World(snapshot=make_snapshot(tick=8, at=AT + 5))
     await clock.advance(1.0)
     await settle()
-    assert feed.world.link.state is LinkState.LIVE and feed.world.snapshot.tick == 8
+    again = feed.world
+    assert again.link.state is LinkState.LIVE and again.snapshot is not None and again.snapshot.tick == 8
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 

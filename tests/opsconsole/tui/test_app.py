@@ -1,0 +1,399 @@
+"""The real application under a pilot: keys arrive, dialogs open, and nothing changes without being asked twice."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import UTC
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+from textual.widgets import Input
+
+from opsconsole.domain.records import FleetSnapshot, JournalEntry, Outcome
+from opsconsole.errors import AgentUnavailable
+from opsconsole.tui.app import ConsoleApp
+from opsconsole.tui.screens.console import ConsoleScreen
+from opsconsole.tui.screens.dialog import ChangeScreen
+from opsconsole.tui.screens.panel import PanelScreen
+from opsconsole.tui.theme import ASCII
+from opsconsole.tui.widgets.grid import Grid
+from opsconsole.tui.world import Look
+
+AT = 1_764_504_271.0
+X2K = "llama-8b-7d9-x2k"
+MakeApp = Callable[..., ConsoleApp]
+
+
+@asynccontextmanager
+async def running(app: ConsoleApp, size: tuple[int, int] = (80, 24)) -> AsyncIterator[Pilot[int]]:
+    async with app.run_test(size=size) as pilot:
+        for _ in range(200):
+            await pilot.pause()
+            if app.session.live.journal and app.session.live.decisions:
+                break
+        assert app.session.live.snapshot is not None
+        app.repaint()
+        yield pilot
+
+
+def seen(app: ConsoleApp) -> str:
+    """The characters of the topmost grid."""
+    return app.screen.query_one(Grid).text()
+
+
+async def press(pilot: Pilot[int], *keys: str) -> None:
+    for key in keys:
+        await pilot.press(key)
+    await pilot.pause()
+    await pilot.pause()
+
+
+async def test_the_first_screen_is_the_fleet_with_live_data(make_app: MakeApp) -> None:
+    app = make_app()
+    async with running(app):
+        assert "LIVE 12:04:31" in seen(app) and "x2k" in seen(app)
+
+
+@pytest.mark.parametrize(
+    ("key", "words"),
+    [
+        ("2", "latency in the window"),
+        ("3", "step limit"),
+        ("4", "goodput and offered"),
+        ("5", "KV occupancy by replica"),
+        ("6", "1 firing, 1 silenced"),
+        ("e", "1 firing, 1 silenced"),
+        ("enter", "why: waiting 16"),
+    ],
+)
+async def test_a_key_opens_its_screen_and_escape_leaves_it(key: str, words: str, make_app: MakeApp) -> None:
+    app = make_app()
+    async with running(app) as pilot:
+        await press(pilot, key)
+        assert words in seen(app)
+        await press(pilot, "escape")
+        assert "sort: RISK" in seen(app)
+
+
+async def test_typing_filters_at_once_enter_keeps_and_escape_undoes(make_app: MakeApp) -> None:
+    app = make_app()
+    async with running(app) as pilot:
+        await press(pilot, "slash", *"st:hot")
+        assert "2 of 8, filter: st:hot" in seen(app)
+        await press(pilot, "enter")
+        assert "2 of 8" in seen(app) and not app.screen.query(Input)
+        await press(pilot, "slash", *"x", "escape")
+        assert app.session.state.filter == "st:hot"
+        await press(pilot, "escape")
+        assert "8 of 8, filter: -" in seen(app)
+
+
+async def test_letters_typed_into_a_filter_are_not_keys(make_app: MakeApp) -> None:
+    app = make_app()
+    async with running(app) as pilot:
+        await press(pilot, "slash", *"qsd4")
+        assert app.session.state.filter == "qsd4" and app.session.state.page == "fleet"
+        assert isinstance(app.screen, ConsoleScreen)
+
+
+async def test_a_command_is_completed_by_tab_and_run_by_enter(make_app: MakeApp) -> None:
+    app = make_app()
+    async with running(app) as pilot:
+        await press(pilot, "colon", *"sor", "tab")
+        assert app.screen.query_one(Input).value == "sort "
+        await press(pilot, *"kv", "enter")
+        assert "sort: KV" in seen(app)
+        await press(pilot, "colon", *"nonsense", "enter")
+        assert ":nonsense is no command" in seen(app)
+
+
+async def test_a_scale_is_seen_dry_applied_and_followed(make_app: MakeApp, agent: Any) -> None:
+    app = make_app()
+    async with running(app) as pilot:
+        await press(pilot, "s")
+        assert isinstance(app.screen, ChangeScreen)
+        await press(pilot, "backspace", "1", "0")
+        await pilot.pause(0.4)
+        assert "9 -> 10 replicas of chat" in seen(app)
+        assert agent.intents == []
+        await press(pilot, "enter")
+        await pilot.pause(0.1)
+        assert [note for _, note in agent.intents] == [""]
+        done = Outcome(agent.intents[0][0], "done", AT + 5, "10 replicas serve")
+        entry = JournalEntry(99, AT + 5, "outcome", "chat", "done", outcome=done)
+        app.session.live = replace(app.session.live, journal=(*app.session.live.journal, entry))
+        await pilot.pause(0.6)
+        assert "done: 10 replicas serve" in seen(app)
+        await press(pilot, "escape")
+        assert isinstance(app.screen, ConsoleScreen)
+
+
+async def test_enter_on_an_unchanged_scale_does_nothing(make_app: MakeApp, agent: Any) -> None:
+    app = make_app()
+    async with running(app) as pilot:
+        await press(pilot, "s")
+        await pilot.pause(0.4)
+        await press(pilot, "enter")
+        assert agent.intents == [] and "that is the size it has" in seen(app)
+
+
+async def test_escape_in_a_dialog_is_always_no(make_app: MakeApp, agent: Any) -> None:
+    app = make_app()
+    async with running(app) as pilot:
+        await press(pilot, "d")
+        await pilot.pause(0.1)
+        await press(pilot, "escape")
+        assert isinstance(app.screen, ConsoleScreen) and agent.intents == []
+
+
+async def test_production_needs_the_word_typed_out(make_app: MakeApp, agent: Any) -> None:
+    app = make_app(look=Look(zone=UTC, now=AT, production=("prod-*",)))
+    async with running(app) as pilot:
+        await press(pilot, "d")
+        await pilot.pause(0.1)
+        assert "PRODUCTION" in seen(app) and "Type x2k to confirm" in seen(app)
+        await press(pilot, "enter")
+        assert agent.intents == []
+        await press(pilot, *"x2k", "enter")
+        await pilot.pause(0.1)
+        assert len(agent.intents) == 1
+        assert agent.plans[-1].replicas == (X2K,)
+
+
+async def test_marked_rows_are_drained_together(make_app: MakeApp, agent: Any) -> None:
+    app = make_app()
+    async with running(app) as pilot:
+        await press(pilot, "space", "space", "d")
+        await pilot.pause(0.1)
+        assert set(agent.plans[-1].replicas) == {X2K, "llama-8b-7d9-dz9"}
+
+
+@pytest.mark.parametrize(
+    ("key", "held"), [("P", ("pause", "chat", None)), ("m", ("pin", "chat", 2))], ids=["pause", "pin"]
+)
+async def test_standing_orders_are_confirmed_and_sent(
+    key: str, held: tuple[str, str, int | None], make_app: MakeApp, agent: Any
+) -> None:
+    app = make_app()
+    async with running(app) as pilot:
+        await press(pilot, key)
+        assert agent.held == []
+        await press(pilot, "enter")
+        await pilot.pause(0.1)
+        assert agent.held == [held]
+
+
+async def test_advice_is_applied_by_a_and_undrain_by_u(make_app: MakeApp, agent: Any) -> None:
+    app = make_app()
+    async with running(app) as pilot:
+        await press(pilot, "a")
+        await pilot.pause(0.1)
+        assert "advised 8 -> 9" in seen(app)
+        await press(pilot, "escape", "u")
+        await pilot.pause(0.1)
+        assert agent.plans[-1].kind.value == "undrain"
+
+
+async def test_an_alert_is_silenced_from_its_line(make_app: MakeApp, agent: Any) -> None:
+    app = make_app()
+    async with running(app) as pilot:
+        await press(pilot, "6", "z", "enter")
+        await pilot.pause(0.1)
+        assert agent.silences == [("replica-saturated", X2K)]
+
+
+async def test_a_read_only_agent_gets_no_dialog(make_app: MakeApp, agent: Any) -> None:
+    agent.world = replace(agent.world, snapshot=replace(agent.world.snapshot, can_act=False))
+    app = make_app()
+    async with running(app) as pilot:
+        for key in ("s", "d", "u", "a", "P", "m"):
+            await press(pilot, key)
+            assert isinstance(app.screen, ConsoleScreen)
+        assert "read-only" in seen(app)
+        assert agent.plans == []
+
+
+async def test_why_explains_and_help_lists_the_keys_in_force(make_app: MakeApp) -> None:
+    app = make_app()
+    async with running(app) as pilot:
+        await press(pilot, "y")
+        assert isinstance(app.screen, PanelScreen)
+        assert "because waiting 16 > 0" in seen(app)
+        await press(pilot, "y", "question_mark")
+        assert "THIS SCREEN" in seen(app)
+        await press(pilot, *"drain")
+        assert "search: drain" in seen(app) and "sort by" not in seen(app)
+        await press(pilot, "escape", "escape")
+        assert isinstance(app.screen, ConsoleScreen)
+
+
+async def test_the_palette_offers_actions_and_replicas_and_nothing_forbidden(make_app: MakeApp) -> None:
+    app = make_app()
+    async with running(app) as pilot:
+        titles = [command.title for command in app.get_system_commands(app.screen)]
+        assert "Scale  (s)" in titles and f"Open {X2K}" in titles
+        app.session.look = replace(app.session.look, read_only=True)
+        assert "Scale  (s)" not in [command.title for command in app.get_system_commands(app.screen)]
+        await press(pilot, "ctrl+p")
+        await pilot.pause(0.1)
+        assert type(app.screen).__name__ == "CommandPalette"
+
+
+async def test_time_travel_shows_the_past_and_comes_back(make_app: MakeApp) -> None:
+    app = make_app()
+    async with running(app) as pilot:
+        await press(pilot, "comma")
+        await pilot.pause(0.1)
+        assert "PAST 12:04:21" in seen(app) and " RO" in seen(app).splitlines()[0]
+        await press(pilot, "less_than_sign")
+        await pilot.pause(0.1)
+        assert "PAST 12:04:20" in seen(app)
+        await press(pilot, "L")
+        await pilot.pause(0.1)
+        assert "LIVE 12:04:31" in seen(app)
+
+
+async def test_pause_holds_the_screen_while_the_world_goes_on(
+    make_app: MakeApp, agent: Any, make_snapshot: Callable[..., FleetSnapshot]
+) -> None:
+    app = make_app()
+    async with running(app) as pilot:
+        await press(pilot, "p")
+        agent.pushed.put_nowait(make_snapshot((), at=AT + 60, tick=67))
+        await pilot.pause(0.1)
+        assert "PAUSED 12:04:31" in seen(app) and "x2k" in seen(app)
+        await press(pilot, "p")
+        assert "x2k" not in seen(app).split("--[decisions")[0]
+
+
+async def test_a_lost_agent_is_said_and_the_values_stay(make_app: MakeApp, agent: Any) -> None:
+    app = make_app()
+    async with running(app) as pilot:
+        agent.pushed.put_nowait(AgentUnavailable("No agent answers."))
+        await pilot.pause(0.1)
+        assert "LOST 12:04:31" in seen(app) and "x2k" in seen(app)
+
+
+async def test_only_lines_that_changed_are_painted_again(
+    make_app: MakeApp, agent: Any, make_snapshot: Callable[..., FleetSnapshot]
+) -> None:
+    app = make_app()
+    async with running(app):
+        screen = app.console_screen
+        assert screen is not None
+        assert screen.draw() == 0
+        snapshot = app.session.live.snapshot
+        assert snapshot is not None
+        grown = tuple(replace(r, running=9.0) if r.replica.endswith("aa1") else r for r in snapshot.replicas)
+        app.session.live = replace(app.session.live, snapshot=replace(snapshot, replicas=grown))
+        assert 1 <= screen.draw() <= 3  # the row, and the median under the table
+
+
+async def test_resizing_at_any_moment_never_raises(make_app: MakeApp) -> None:
+    app = make_app()
+    async with running(app, (160, 48)) as pilot:
+        for size in ((1, 1), (80, 24), (60, 15), (200, 60), (3, 40), (140, 36), (2, 2)):
+            await pilot.resize_terminal(*size)
+            await pilot.pause()
+        await pilot.resize_terminal(80, 24)
+        await press(pilot, "s")
+        for size in ((1, 1), (30, 8), (160, 48)):
+            await pilot.resize_terminal(*size)
+            await pilot.pause()
+        await press(pilot, "escape", "question_mark")
+        for size in ((1, 1), (160, 48), (80, 24)):
+            await pilot.resize_terminal(*size)
+            await pilot.pause()
+        await press(pilot, "escape")
+        assert "LIVE" in seen(app)
+
+
+async def test_hostile_names_reach_no_markup_parser(
+    make_app: MakeApp, agent: Any, make_snapshot: Callable[..., FleetSnapshot]
+) -> None:
+    snapshot = agent.world.snapshot
+    bad = "[/bold][red]\x1b[31m名前[/"
+    replicas = tuple(replace(r, replica=bad + str(i), why=bad, error=bad) for i, r in enumerate(snapshot.replicas))
+    agent.world = replace(agent.world, snapshot=replace(snapshot, replicas=replicas, fleet=bad))
+    app = make_app()
+    async with running(app) as pilot:
+        for key in ("2", "3", "4", "5", "6", "1"):
+            await press(pilot, key)
+        await press(pilot, "y", "escape", "s")
+        await pilot.pause(0.3)
+        await press(pilot, "escape", "d")
+        await pilot.pause(0.2)
+        await press(pilot, "escape", "ctrl+p", *"open")
+        await pilot.pause(0.3)
+        await press(pilot, "escape", "question_mark", "escape")
+        assert "[/bold]" in seen(app)
+
+
+async def test_the_mouse_selects_and_opens_but_is_not_needed(make_app: MakeApp) -> None:
+    app = make_app()
+    async with running(app) as pilot:
+        screen = app.console_screen
+        assert screen is not None
+        y = next(y for y, name in screen.grid.frame.targets.items() if name.endswith("aa1"))
+        await pilot.click(Grid, offset=(10, y))
+        await pilot.pause()
+        assert app.session.state.selected == "llama-8b-7d9-aa1"
+        await pilot.click(Grid, offset=(10, y), times=2)
+        await pilot.pause()
+        assert app.session.state.page == "replica"
+
+
+async def test_themes_go_round_and_keep_the_words(make_app: MakeApp) -> None:
+    app = make_app()
+    async with running(app) as pilot:
+        before = seen(app).splitlines()[5:12]
+        for _ in range(5):
+            await press(pilot, "T")
+            assert seen(app).splitlines()[5:12] == before
+        assert app.look_name == "dark"
+
+
+async def test_ascii_draws_nothing_but_ascii(make_app: MakeApp) -> None:
+    app = make_app(theme="mono", look=Look(glyphs=ASCII, zone=UTC, now=AT))
+    async with running(app, (160, 48)) as pilot:
+        for key in ("1", "2", "3", "4", "5", "6", "y"):
+            await press(pilot, key)
+            assert seen(app).isascii(), [c for c in seen(app) if not c.isascii()][:5]
+
+
+async def test_an_export_is_a_picture_and_the_data_behind_it(
+    make_app: MakeApp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    app = make_app()
+    async with running(app) as pilot:
+        await press(pilot, "x")
+        await press(pilot, "x")
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == [f"opsconsole-fleet-120431{n}.{kind}" for n in ("-2", "") for kind in ("json", "svg")]
+    data = json.loads((tmp_path / "opsconsole-fleet-120431.json").read_text())
+    assert len(data["snapshot"]["replicas"]) == 8 and data["page"] == "fleet"
+    assert "<svg" in (tmp_path / "opsconsole-fleet-120431.svg").read_text()
+
+
+async def test_the_users_keys_replace_the_tables(make_app: MakeApp) -> None:
+    app = make_app(look=Look(zone=UTC, now=AT, keys={"page_slo": ("S",)}))
+    async with running(app) as pilot:
+        await press(pilot, "S")
+        assert app.session.state.page == "slo"
+        await press(pilot, "1", "4")
+        assert app.session.state.page == "fleet"
+
+
+async def test_q_leaves_and_the_line_is_closed(make_app: MakeApp, agent: Any) -> None:
+    app = make_app()
+    async with running(app) as pilot:
+        await press(pilot, "q")
+        await asyncio.sleep(0)
+    assert agent.closed and app.return_value == 0

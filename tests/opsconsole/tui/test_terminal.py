@@ -1,0 +1,210 @@
+"""The real program in a real terminal: typed at through tmux, hung up on, starved of its output.
+
+It needs tmux for the first half and says so when it is missing. The trap: tmux reads Escape followed at once by a key
+as Alt and that key, so a pause stands after every Escape.
+"""
+
+from __future__ import annotations
+
+import os
+import pty
+import shutil
+import signal
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from opsconsole.clock import SystemClock
+
+ROOT = Path(__file__).parents[3]
+DEMO = (sys.executable, "-m", "opsconsole", "--demo")
+CLOCK = SystemClock()
+
+
+def wait_for(what: str, check: object, seconds: float = 20.0) -> None:
+    """Poll until a check holds; the sentence says what never came."""
+    end = CLOCK.monotonic() + seconds
+    while CLOCK.monotonic() < end:
+        if check():  # type: ignore[operator]
+            return
+        subprocess.run(["sleep", "0.05"], check=True)
+    raise AssertionError(f"{what} within {seconds:.0f} s")
+
+
+class Tmux:
+    """One pane of one private server."""
+
+    def __init__(self, folder: Path, command: str, size: tuple[int, int]) -> None:
+        self._socket = f"ops-{uuid.uuid4().hex[:8]}"
+        environ = {**os.environ, "LANG": "C.UTF-8", "LC_ALL": "C.UTF-8", "HOME": str(folder), "TZ": "UTC"}
+        environ.pop("TMUX", None)
+        environ.pop("NO_COLOR", None)
+        self._environ = environ
+        shell = f"cd {folder} && PYTHONPATH={ROOT} {command}; echo LEFT WITH $?; cat"
+        self._tmux("-f", "/dev/null", "new-session", "-d", "-x", str(size[0]), "-y", str(size[1]), "-s", "t", shell)
+
+    def _tmux(self, *arguments: str) -> str:
+        done = subprocess.run(
+            ["tmux", "-L", self._socket, *arguments], env=self._environ, capture_output=True, text=True, timeout=20
+        )
+        return done.stdout
+
+    def keys(self, *keys: str) -> None:
+        self._tmux("send-keys", "-t", "t", *keys)
+        if "Escape" in keys:
+            subprocess.run(["sleep", "0.3"], check=True)
+
+    def resize(self, width: int, height: int) -> None:
+        self._tmux("resize-window", "-t", "t", "-x", str(width), "-y", str(height))
+
+    def text(self) -> str:
+        return self._tmux("capture-pane", "-p", "-t", "t")
+
+    def sees(self, *words: str, seconds: float = 20.0) -> None:
+        try:
+            wait_for(f"{words} on the screen", lambda: all(word in self.text() for word in words), seconds)
+        except AssertionError as error:
+            raise AssertionError(f"{error}; it shows:\n{self.text()}") from None
+
+    def end(self) -> None:
+        self._tmux("kill-server")
+
+
+@pytest.fixture
+def terminal(tmp_path: Path) -> Iterator[Tmux]:
+    if shutil.which("tmux") is None:
+        pytest.skip("tmux is not installed: the real-terminal tests need it (apt-get install tmux)")
+    pane = Tmux(tmp_path, f"{sys.executable} -m opsconsole --demo", (80, 24))
+    try:
+        yield pane
+    finally:
+        pane.end()
+
+
+def test_an_operator_scales_drains_looks_back_and_leaves(terminal: Tmux) -> None:
+    terminal.sees("LIVE", "DEMO", "READY", "decisions and events")
+    assert "REPLICA" in terminal.text() and "TTFT95" in terminal.text()
+    terminal.keys("s")
+    terminal.sees("Scale chat", "dry run")
+    terminal.keys("1", "5")  # replaces the number, which is selected when the dialog opens
+    terminal.sees("-> 15 replicas")
+    terminal.keys("Enter")
+    terminal.sees("running")
+    terminal.keys("Escape")
+    terminal.sees("want 15")
+    terminal.keys(*"/st:ok")  # in one burst: no letter may reach the grid's own keys
+    terminal.sees("filter: st:ok")
+    terminal.keys("Enter")
+    terminal.keys("d")
+    terminal.sees("Drain llama-chat", "dry run")
+    terminal.keys("Escape")
+    terminal.keys("Escape")
+    terminal.sees("filter: -")
+    terminal.keys(",")
+    terminal.sees("PAST")
+    terminal.keys("L")
+    terminal.sees("LIVE")
+    terminal.keys(*":decisions", "Enter")
+    terminal.sees("history", "wants  verdict")
+    terminal.resize(160, 48)
+    terminal.sees("Had it been decided otherwise")
+    terminal.resize(30, 6)
+    terminal.sees("LIVE")
+    terminal.resize(80, 24)
+    terminal.keys("1")
+    terminal.sees("TTFT95")
+    terminal.keys("q")
+    terminal.sees("LEFT WITH 0")
+
+
+def test_without_an_agent_it_says_what_to_type(tmp_path: Path) -> None:
+    if shutil.which("tmux") is None:
+        pytest.skip("tmux is not installed: the real-terminal tests need it (apt-get install tmux)")
+    pane = Tmux(tmp_path, f"{sys.executable} -m opsconsole 2>{tmp_path}/errors.log", (80, 24))
+    try:
+        # Standard error is a file here: the screen must still be drawn on the terminal.
+        pane.sees("NO AGENT", "opsconsole up", "opsconsole watch URL")
+        pane.keys("q")
+        pane.sees("LEFT WITH 0")
+        assert "NO AGENT" not in (tmp_path / "errors.log").read_text()
+    finally:
+        pane.end()
+
+
+def start_on_pty(tmp_path: Path, *extra: str) -> tuple[int, int]:
+    """The console on a pseudo-terminal of ours: its process and our end."""
+    process, ours = pty.fork()
+    if process == 0:
+        os.chdir(tmp_path)
+        os.environ.update({"PYTHONPATH": str(ROOT), "HOME": str(tmp_path), "TERM": "xterm-256color", "LANG": "C.UTF-8"})
+        os.environ.update(dict(pair.split("=", 1) for pair in extra))
+        os.execv(DEMO[0], DEMO)
+    return process, ours
+
+
+def read_until(ours: int, word: bytes, seconds: float = 20.0) -> bytes:
+    """Everything the console wrote until a word was seen."""
+    import select
+
+    seen = b""
+    end = CLOCK.monotonic() + seconds
+    while word not in seen and CLOCK.monotonic() < end:
+        if select.select([ours], [], [], 0.2)[0]:
+            seen += os.read(ours, 65536)
+    assert word in seen, seen[-400:]
+    return seen
+
+
+def gone(process: int) -> bool:
+    return os.waitpid(process, os.WNOHANG)[0] == process
+
+
+def test_a_terminal_that_hangs_up_ends_it_within_two_seconds(tmp_path: Path) -> None:
+    process, ours = start_on_pty(tmp_path)
+    read_until(ours, b"READY")
+    began = CLOCK.monotonic()
+    os.close(ours)
+    try:
+        wait_for("the console ends", lambda: gone(process), 5.0)
+    except AssertionError:
+        os.kill(process, signal.SIGKILL)
+        os.waitpid(process, 0)
+        raise
+    assert CLOCK.monotonic() - began < 4.0  # 2 s for people; twice that on a machine busy with other tests
+
+
+def test_sigterm_ends_it_and_gives_the_terminal_back(tmp_path: Path) -> None:
+    process, ours = start_on_pty(tmp_path)
+    read_until(ours, b"READY")
+    os.kill(process, signal.SIGTERM)
+    rest = read_until(ours, b"\x1b[?1049l", 5.0)  # out of the alternate screen
+    assert b"Traceback" not in rest
+    wait_for("the console ends", lambda: gone(process), 5.0)
+    os.close(ours)
+
+
+def test_no_color_sends_no_colour(tmp_path: Path) -> None:
+    import re
+
+    process, ours = start_on_pty(tmp_path, "NO_COLOR=1")
+    seen = read_until(ours, b"READY")
+    os.kill(process, signal.SIGTERM)
+    seen += read_until(ours, b"\x1b[?1049l", 5.0)
+    wait_for("the console ends", lambda: gone(process), 5.0)
+    os.close(ours)
+    codes = {part for found in re.findall(rb"\x1b\[([0-9;]*)m", seen) for part in found.split(b";")}
+    coloured = {code for code in codes if code and (30 <= int(code) <= 38 or 40 <= int(code) <= 48 or int(code) >= 90)}
+    assert coloured == set()
+
+
+def test_without_a_terminal_it_refuses_with_a_sentence(tmp_path: Path) -> None:
+    done = subprocess.run(
+        DEMO, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "HOME": str(tmp_path)},
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "opsconsole: The console needs a terminal" in done.stderr and "Traceback" not in done.stderr
