@@ -12,7 +12,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from opsconsole.act.actuator import Actuator, PoolState
 from opsconsole.clock import Clock
@@ -26,6 +26,17 @@ T = TypeVar("T")
 CALL_S = 10.0  # an actuator that does not answer within this is a failed call
 
 
+PATIENCE_S = 60.0  # the longest wait before a change that was refused is tried again
+
+
+class _Tried(NamedTuple):
+    """A target that was refused, how often in a row, and when it may be tried again."""
+
+    target: int
+    failures: int
+    again_at: float
+
+
 class Hands:
     """Applies and follows plans, one actuator a pool."""
 
@@ -34,10 +45,15 @@ class Hands:
         self._fallback = fallback
         self._store = store
         self._clock = clock
+        self._tries: dict[str, _Tried] = {}  # by pool
         self._open: dict[str, Act] = {act.plan.plan_id: act for act in store.open_acts()}
 
     def actuator(self, pool: str) -> Actuator:
         return self._actuators.get(pool, self._fallback)
+
+    def has_world(self, pool: str) -> bool:
+        """Whether anybody can say how many replicas the pool is meant to have."""
+        return pool in self._actuators
 
     @property
     def in_flight(self) -> tuple[Act, ...]:
@@ -55,13 +71,31 @@ class Hands:
         shrinking = decision.target < decision.current
         if shrinking and any(_shrinks(act.plan) and act.plan.pool == decision.pool for act in self._open.values()):
             return None, ()  # one drain at a time: the one under way comes first
+        if self._must_wait(decision):
+            return None, ()
         try:
             drain = decision.drain if shrinking else ()
             plan = await self._call(hands.plan_scale(decision.pool, decision.target, decision.reason, drain))
         except OpsConsoleError as error:
+            self._failed(decision)
             return None, (self._error(decision.pool, f"no plan for {decision.pool}: {error}", tick),)
-        entries, _ = await self.apply(plan, by, tick)
+        entries, outcome = await self.apply(plan, by, tick)
+        if outcome.status in ("refused", "failed"):
+            self._failed(decision)
+        else:
+            self._tries.pop(decision.pool, None)
         return plan, entries
+
+    def _must_wait(self, decision: DecisionView) -> bool:
+        tried = self._tries.get(decision.pool)
+        return tried is not None and tried.target == decision.target and self._clock.now() < tried.again_at
+
+    def _failed(self, decision: DecisionView) -> None:
+        """At once again after the first refusal (a world that moved is planned anew), then ever more patiently."""
+        tried = self._tries.get(decision.pool)
+        count = 1 if tried is None or tried.target != decision.target else tried.failures + 1
+        wait = 0.0 if count == 1 else min(PATIENCE_S, 2.0**count)
+        self._tries[decision.pool] = _Tried(decision.target, count, self._clock.now() + wait)
 
     async def plan(
         self, kind: PlanKind, pool: str, to: int | None, replicas: Sequence[str], reason: str, drain: Sequence[str] = ()

@@ -138,6 +138,8 @@ class Loop:
         return dict(zip(names, found, strict=True))
 
     async def _standing(self, pool: str) -> Standing:
+        if not self.hands.has_world(pool):
+            return Standing(None)  # only watched: what is there stands for what is wanted
         try:
             state = await self.hands.state(pool)
         except OpsConsoleError as error:

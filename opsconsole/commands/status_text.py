@@ -1,0 +1,145 @@
+"""A snapshot as `status` prints it: a table for people, a document for programs.
+
+Unknown is `-` in the table and null in the document, never 0. The document adds `totals`, what each engine has counted
+since it started, because a load that is over leaves nothing in a window. The trap: names of replicas and engines come
+from other people's pages, so nothing here passes a markup parser.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from opsconsole.client.wire import to_json
+from opsconsole.domain.histogram import latency
+from opsconsole.domain.records import Buckets, FleetSnapshot, LatencyView, ReplicaState, ReplicaView, Sample
+
+_COLOURS = {
+    ReplicaState.OK: "green",
+    ReplicaState.HOT: "yellow",
+    ReplicaState.SATURATED: "bold red",
+    ReplicaState.DOWN: "bold red",
+    ReplicaState.STALE: "magenta",
+    ReplicaState.WARMING: "cyan",
+    ReplicaState.DRAINING: "blue",
+}
+_HEADS = (
+    "REPLICA",
+    "POOL",
+    "ENGINE",
+    "STATE",
+    "RUN",
+    "WAIT",
+    "KV%",
+    "REQ/S",
+    "OUT/S",
+    "TTFT P50",
+    "P95",
+    "TPOT P50",
+    "WHY",
+)
+_SINCE_START = "*"
+
+
+def table(snapshot: FleetSnapshot) -> Table:
+    """One row a replica, worst first."""
+    made = Table(box=None, pad_edge=False, header_style="bold")
+    for head in _HEADS:
+        made.add_column(head, justify="left" if head in ("REPLICA", "POOL", "ENGINE", "STATE", "WHY") else "right")
+    for view in sorted(snapshot.replicas, key=lambda r: (r.state.risk, r.pool, r.replica)):
+        made.add_row(*(Text(cell) for cell in _cells(view)[:3]), _state(view), *(Text(c) for c in _cells(view)[3:]))
+    return made
+
+
+def _state(view: ReplicaView) -> Text:
+    return Text(view.state.value, style=_COLOURS[view.state])
+
+
+def _cells(view: ReplicaView) -> list[str]:
+    ttft, ttft_mark = _known(view.ttft, view.sample.ttft if view.sample else None)
+    tpot, tpot_mark = _known(view.tpot, view.sample.tpot if view.sample else None)
+    engine = " ".join(filter(None, (view.engine, view.engine_version)))
+    return [
+        view.replica,
+        view.pool,
+        engine or "-",
+        _count(view.running),
+        _count(view.waiting),
+        "-" if view.kv_usage is None else f"{100 * view.kv_usage:.0f}",
+        _rate(view.request_rate),
+        _rate(view.output_rate),
+        _seconds(ttft.p50) + ttft_mark,
+        _seconds(ttft.p95) + ttft_mark,
+        _seconds(tpot.p50) + tpot_mark,
+        view.why,
+    ]
+
+
+def _known(window: LatencyView, since_start: Buckets | None) -> tuple[LatencyView, str]:
+    if window.p50 is not None or since_start is None or not since_start.count:
+        return window, ""
+    return latency(since_start), _SINCE_START
+
+
+def lines(snapshot: FleetSnapshot) -> Iterator[str]:
+    """Below the table: pools with their SLO, sources in trouble, notes."""
+    if any(_known(r.ttft, r.sample.ttft if r.sample else None)[1] for r in snapshot.replicas):
+        yield f"{_SINCE_START} since the engine's start: nothing finished between the two looks"
+    for pool in snapshot.pools:
+        states = ((pool.ready, "ready"), (pool.warming, "warming"), (pool.draining, "draining"))
+        told = [
+            f"{n} {word}" for n, word in (*states, (pool.stale, "stale"), (pool.down, "down")) if n or word == "ready"
+        ]
+        yield f"pool {pool.pool}: {', '.join(told)}, {_count(pool.waiting)} waiting, {_rate(pool.request_rate)} requests/s"
+        for slo in pool.slos:
+            met = slo.attainment
+            share = "unknown" if met is None else f"{met.low:.1%}" if met.exact else f"{met.low:.1%} to {met.high:.1%}"
+            yield f"  SLO {slo.name}: {share} of requests met it, target {slo.target:.0%}"
+    for source in snapshot.sources:
+        if not source.ok or source.error:
+            yield f"source {source.name}: {source.error or 'no answer'}"
+    yield from snapshot.notes
+
+
+def document(snapshot: FleetSnapshot) -> dict[str, Any]:
+    """The snapshot's wire form with every replica's totals since its engine started."""
+    made: dict[str, Any] = to_json(snapshot)
+    made["replicas"] = [{**to_json(view), "totals": _totals(view.sample)} for view in snapshot.replicas]
+    return made
+
+
+_TOTALS = (
+    "requests_started",
+    "requests_finished",
+    "requests_failed",
+    "requests_rejected",
+    "prompt_tokens",
+    "output_tokens",
+    "preemptions",
+)
+
+
+def _totals(sample: Sample | None) -> dict[str, Any] | None:
+    if sample is None:
+        return None
+    counted: dict[str, Any] = {name: getattr(sample, name) for name in _TOTALS}
+    for name in ("ttft", "tpot", "itl", "e2e"):
+        counted[name] = to_json(latency(getattr(sample, name)))
+    return counted
+
+
+def _count(value: float | None) -> str:
+    return "-" if value is None else f"{value:.0f}"
+
+
+def _rate(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1f}"
+
+
+def _seconds(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{1000 * value:.0f}ms" if value < 1 else f"{value:.2f}s"

@@ -1,0 +1,315 @@
+"""One TOML file, the environment over it, flags over both: read, checked, and told where it is wrong.
+
+It knows keys, types and bounds, and builds nothing. Every error names where the value came from (file, variable or
+flag) and its key. `OPSCONSOLE_ACT__MODE=act` sets `[act] mode`: two underscores between table and key, so variables
+such as `OPSCONSOLE_API_KEY` are none of ours. The trap: durations and shares are written as people write them ("80ms",
+"95%") and are seconds and fractions from here on; a bare number is seconds, or a fraction.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+
+from opsconsole.errors import ConfigError
+
+UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0, "": 1.0}
+_DURATION = re.compile(r"([0-9]*\.?[0-9]+)\s*([a-z]*)")
+PREFIX = "OPSCONSOLE_"
+
+
+def seconds(value: object) -> object:
+    """`"80ms"`, `"2h"`, `1.5` as seconds; anything else is left to be refused."""
+    if not isinstance(value, str):
+        return value
+    match = _DURATION.fullmatch(value.strip())
+    if match is None or match[2] not in UNITS:
+        raise ValueError(f"{value!r} is no duration: write 80ms, 30s, 5m, 2h or 1d")
+    return float(match[1]) * UNITS[match[2]]
+
+
+def share(value: object) -> object:
+    """`"95%"` or `0.95` as a fraction."""
+    if isinstance(value, str) and value.strip().endswith("%"):
+        try:
+            return float(value.strip()[:-1]) / 100.0
+        except ValueError:
+            raise ValueError(f"{value!r} is no share: write 95% or 0.95") from None
+    return value
+
+
+def _listed(value: object) -> object:
+    """A variable or flag gives a list as `a,b`; a file as a list."""
+    return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+
+
+Seconds = Annotated[float, BeforeValidator(seconds), Field(ge=0, allow_inf_nan=False)]
+Share = Annotated[float, BeforeValidator(share), Field(gt=0, lt=1)]
+Words = Annotated[tuple[str, ...], BeforeValidator(_listed)]
+
+
+class Table(BaseModel):
+    """A table of the file: frozen, and unknown keys are errors."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class SloTable(Table):
+    """[slo.NAME]: the bounds of one class of requests."""
+
+    ttft: Seconds | None = None
+    tpot: Seconds | None = None
+    target: Share = 0.95
+
+    @model_validator(mode="after")
+    def _has_a_bound(self) -> SloTable:
+        if self.ttft is None and self.tpot is None:
+            raise ValueError("give at least one bound, ttft or tpot")
+        return self
+
+
+class CapacityTable(Table):
+    """What one replica serves inside the SLO, where it was measured before."""
+
+    requests: float | None = Field(default=None, gt=0)  # per second
+    prompt_tokens: float | None = Field(default=None, gt=0)
+    output_tokens: float | None = Field(default=None, gt=0)
+
+
+class PoolTable(Table):
+    """[pool.NAME]: what a pool is, where its replicas are, and what may be done to it."""
+
+    model: str | None = None
+    minimum: int = Field(default=1, ge=0)
+    maximum: int = Field(default=10, ge=0)
+    slo: Words = ()
+    targets: Words = ()
+    selector: str | None = None  # pods
+    namespace: str | None = None
+    policy: str = "reactive"
+    cold_start: Seconds = 120.0  # until one has been seen
+    step_up: int | None = Field(default=None, ge=1)
+    step_down: int | None = Field(default=1, ge=1)
+    stabilise_up: Seconds = 0.0
+    stabilise_down: Seconds = 300.0
+    drains_at_once: int = Field(default=1, ge=1)
+    drain_deadline: Seconds = 60.0
+    to_zero_after: Seconds | None = None
+    gpus_per_replica: int | None = Field(default=None, ge=1)
+    gpu_price_per_hour: float | None = Field(default=None, ge=0)
+    capacity: CapacityTable | None = None
+    via: Literal["scale", "hpa", "keda"] = "scale"
+    role: Literal["prefill", "decode"] | None = None
+
+    @model_validator(mode="after")
+    def _is_possible(self) -> PoolTable:
+        if self.minimum > self.maximum:
+            raise ValueError(f"minimum {self.minimum} is above maximum {self.maximum}: raise maximum or lower minimum")
+        return self
+
+
+class PrometheusTable(Table):
+    """A Prometheus server that scrapes the replicas already."""
+
+    url: str
+    matchers: str = ""
+    bearer_token_file: Path | None = None
+    pool_labels: Words = ()
+
+
+class KubernetesTable(Table):
+    """Pods found by a selector."""
+
+    selector: str
+    namespace: str | None = None
+    pool: str | None = None
+    port: int | None = Field(default=None, ge=1, le=65535)
+
+
+class SourcesTable(Table):
+    """[sources]: where facts come from, for pools that do not name their own."""
+
+    targets: Words = ()
+    dns: Words = ()
+    files: Words = ()
+    prometheus: PrometheusTable | None = None
+    kubernetes: KubernetesTable | None = None
+    timeout: Seconds = 3.0
+    headers: Mapping[str, str] = Field(default_factory=dict)
+    bearer_token_file: Path | None = None
+    verify: bool = True
+    ca_file: Path | None = None
+
+
+class ActTable(Table):
+    """[act]: what the agent does by itself, and whether people may ask it to."""
+
+    mode: Literal["off", "advise", "act"] = "advise"
+    allow_intents: bool = False
+    decide_every: Seconds | None = None
+    baselines: Words = ()
+
+
+class TokenTable(Table):
+    """[[agent.tokens]]: one named secret of the API."""
+
+    name: str = Field(min_length=1)
+    role: Literal["read", "operate"] = "read"
+    secret: str | None = Field(default=None, repr=False, min_length=8)
+    file: Path | None = None
+
+    @model_validator(mode="after")
+    def _has_one_secret(self) -> TokenTable:
+        if (self.secret is None) == (self.file is None):
+            raise ValueError(f"token {self.name} needs either secret or file")
+        return self
+
+
+class AgentTable(Table):
+    """[agent]: the process itself."""
+
+    fleet: str = "fleet"
+    interval: Seconds = Field(default=5.0, gt=0)
+    data_dir: Path | None = None
+    history_size: int = Field(default=2 * 1024**3, ge=1024**2)  # bytes; wins over every age
+    listen: str | None = None  # HOST:PORT
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+    tokens: tuple[TokenTable, ...] = ()
+    json_log: bool = True
+
+
+class AlertsTable(Table):
+    """[alerts]: which are not wanted, and how long a condition must hold."""
+
+    mute: Words = ()
+    hold: Mapping[str, Seconds] = Field(default_factory=dict)
+
+
+class Config(Table):
+    """The whole file. `tui` and `lint` are checked by those who read them."""
+
+    agent: AgentTable = AgentTable()
+    slo: Mapping[str, SloTable] = Field(default_factory=dict)
+    pool: Mapping[str, PoolTable] = Field(default_factory=dict)
+    sources: SourcesTable = SourcesTable()
+    act: ActTable = ActTable()
+    alerts: AlertsTable = AlertsTable()
+    tui: Mapping[str, Any] = Field(default_factory=dict)
+    lint: Mapping[str, Any] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _names_fit(self) -> Config:
+        for name, pool in self.pool.items():
+            for slo in pool.slo:
+                if slo not in self.slo:
+                    known = ", ".join(sorted(self.slo)) or "none is"
+                    raise ValueError(f"pool.{name}.slo names {slo!r}, and there is no [slo.{slo}] ({known} defined)")
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A checked configuration and where each value was given; keys are dotted, `pool.chat.minimum`."""
+
+    config: Config
+    path: Path | None
+    origins: Mapping[str, str]
+
+
+def find(env: Mapping[str, str], folder: Path | None = None) -> Path | None:
+    """The file that counts when none is named: $OPSCONSOLE_CONFIG, ./opsconsole.toml, then the user's."""
+    if env.get("OPSCONSOLE_CONFIG"):
+        return Path(env["OPSCONSOLE_CONFIG"])
+    home = env.get("XDG_CONFIG_HOME") or str(Path(env.get("HOME", "~")).expanduser() / ".config")
+    places = ((folder or Path.cwd()) / "opsconsole.toml", Path(home) / "opsconsole" / "config.toml")
+    return next((place for place in places if place.is_file()), None)
+
+
+def load(
+    path: Path | None = None, env: Mapping[str, str] | None = None, flags: Mapping[str, Any] | None = None
+) -> Loaded:
+    """Read and check. `flags` are dotted keys with values; a None is a flag that was not given."""
+    environ = os.environ if env is None else env
+    path = path or find(environ)
+    data = {} if path is None else _read(path)
+    origins: dict[str, str] = {}
+    if path is not None:
+        _mark(data, str(path), origins)
+    for name, value in sorted(environ.items()):
+        if name.startswith(PREFIX) and "__" in name:
+            key = name.removeprefix(PREFIX).lower().replace("__", ".")
+            _put(data, key, _parsed(value), name, origins)
+    for key, value in (flags or {}).items():
+        if value is not None:
+            _put(data, key, value, f"--{key.rpartition('.')[2].replace('_', '-')}", origins)
+    try:
+        return Loaded(Config.model_validate(data), path, origins)
+    except ValidationError as error:
+        raise ConfigError("\n".join(_sentences(error, origins, path))) from None
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path} is not TOML: {error}.") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} cannot be read: {error}.") from None
+
+
+def _mark(data: Mapping[str, Any], where: str, origins: dict[str, str], above: str = "") -> None:
+    for key, value in data.items():
+        origins[f"{above}{key}"] = where
+        if isinstance(value, Mapping):
+            _mark(value, where, origins, f"{above}{key}.")
+
+
+def _put(data: dict[str, Any], key: str, value: Any, where: str, origins: dict[str, str]) -> None:
+    *tables, last = key.split(".")
+    at = data
+    for name in tables:
+        # variables are in capitals; a pool keeps the case it has in the file
+        name = next((held for held in at if held.lower().replace("-", "_") == name.lower()), name)
+        at = at.setdefault(name, {})
+        if not isinstance(at, dict):
+            raise ConfigError(f"{where} sets a key of {name}, which is no table.")
+    at[last] = value
+    origins[key.lower()] = where
+
+
+def _parsed(text: str) -> Any:
+    """A variable's value: JSON where it is (numbers, true, lists), else the text."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _sentences(error: ValidationError, origins: Mapping[str, str], path: Path | None) -> list[str]:
+    lines = []
+    for item in error.errors():
+        key = ".".join(str(part) for part in item["loc"])
+        where = next((origins[k] for k in _upwards(key) if k in origins), str(path or "the configuration"))
+        problem = item["msg"].removeprefix("Value error, ")
+        if item["type"] == "extra_forbidden":
+            problem = "is no key here; `opsconsole config show` lists them"
+        told = isinstance(item["input"], dict) or repr(item["input"]) in problem
+        given = "" if told else f" (given {item['input']!r})"
+        lines.append(f"{where}: {key + ': ' if key else ''}{problem}{given}.")
+    return lines
+
+
+def _upwards(key: str) -> list[str]:
+    """The key as origins may know it, then its tables, nearest first."""
+    parts = key.split(".")
+    found = [".".join(parts[:count]) for count in range(len(parts), 0, -1)]
+    return [form for each in found for form in (each, each.lower())]

@@ -1,0 +1,225 @@
+"""From a checked configuration to an agent's settings and parts: the composition root of `opsconsole autoscale`.
+
+It maps tables to values and starts nothing. What opsconsole cannot do yet is refused here by its key, never ignored.
+The trap: `[act] mode = "act"` without an actuator would look as if it acted; each pool that has none is named at start.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from opsconsole.clock import Clock
+from opsconsole.config import Config, Loaded, PoolTable, TokenTable, load
+from opsconsole.control.agent import Build, Parts
+from opsconsole.control.alerts import RULES
+from opsconsole.control.settings import AgentSettings, AlertSettings, Listen, Mode, PoolSettings, Role, Token
+from opsconsole.domain.fleet import PoolSpec, SloSpec
+from opsconsole.errors import ConfigError
+from opsconsole.observe.fetch import FetchOptions
+from opsconsole.observe.kube import KubeOptions, KubeTargets
+from opsconsole.observe.kube_pods import PodRules
+from opsconsole.observe.prometheus import PrometheusSource, PrometheusSourceOptions
+from opsconsole.observe.promql import PrometheusOptions
+from opsconsole.observe.scrape import ScrapeOptions, ScrapeSource
+from opsconsole.observe.source import Source, Target, TargetProvider
+from opsconsole.observe.targets import DnsTargets, FileTargets, JoinedTargets, StaticTargets, target_at
+from policies.registry import names as policy_names
+from policies.situation import CapacityFacts, Limits
+
+ANY_POOL = "default"
+
+
+def agent_settings(loaded: Loaded, env: Mapping[str, str] | None = None) -> AgentSettings:
+    """An agent's settings; impossible ones are a ConfigError that names file and key."""
+    config = loaded.config
+    agent, act = config.agent, config.act
+    _check_names(loaded)
+    pools = tuple(_pool(name, table, config, loaded) for name, table in config.pool.items())
+    return AgentSettings(
+        data_dir=agent.data_dir or default_data_dir(os.environ if env is None else env),
+        fleet=agent.fleet,
+        interval_s=agent.interval,
+        decide_every_s=act.decide_every,
+        mode=Mode(act.mode),
+        allow_intents=act.allow_intents,
+        pools=pools or (PoolSettings(PoolSpec(ANY_POOL, slos=_slos(config, tuple(config.slo)))),),
+        listen=_listen(loaded),
+        tokens=tuple(_token(token) for token in agent.tokens),
+        alerts=AlertSettings(frozenset(config.alerts.mute), dict(config.alerts.hold)),
+        most_bytes=agent.history_size,
+        baselines=act.baselines,
+        json_log=agent.json_log,
+    )
+
+
+def default_data_dir(env: Mapping[str, str]) -> Path:
+    """The XDG state folder's `opsconsole`."""
+    home = env.get("XDG_STATE_HOME") or str(Path(env.get("HOME", "~")).expanduser() / ".local" / "state")
+    return Path(home) / "opsconsole" / "agent"
+
+
+def _check_names(loaded: Loaded) -> None:
+    config = loaded.config
+    laws, alerts = policy_names(), [rule.name for rule in RULES]
+    asked = [(f"pool.{name}.policy", pool.policy, laws) for name, pool in config.pool.items()]
+    asked += [("act.baselines", name, laws) for name in config.act.baselines]
+    asked += [("alerts.mute", name, tuple(alerts)) for name in config.alerts.mute]
+    asked += [("alerts.hold", name, tuple(alerts)) for name in config.alerts.hold]
+    for key, value, known in asked:
+        if value not in known:
+            raise ConfigError(f"{where(loaded, key)}: {key}: {value!r} is unknown; use one of {', '.join(known)}.")
+    if config.act.mode == "act":
+        raise ConfigError(
+            f"{where(loaded, 'act.mode')}: act.mode: nothing here can be acted on: this version acts on the workers of "
+            '`opsconsole up` only; use "advise".'
+        )
+    for name, pool in config.pool.items():
+        if pool.via != "scale":
+            key = f"pool.{name}.via"
+            raise ConfigError(f"{where(loaded, key)}: {key}: {pool.via!r} is not supported yet; leave it out.")
+
+
+def where(loaded: Loaded, key: str) -> str:
+    """Where a key was given, for an error."""
+    return loaded.origins.get(key) or loaded.origins.get(key.lower()) or str(loaded.path or "the configuration")
+
+
+def _pool(name: str, table: PoolTable, config: Config, loaded: Loaded) -> PoolSettings:
+    limits = Limits(
+        minimum=table.minimum,
+        maximum=table.maximum,
+        step_up=table.step_up,
+        step_down=table.step_down,
+        stabilise_up_s=table.stabilise_up,
+        stabilise_down_s=table.stabilise_down,
+        drains_at_once=table.drains_at_once,
+        drain_deadline_s=table.drain_deadline,
+        to_zero_after_s=table.to_zero_after,
+    )
+    problems = limits.problems(measurement_lag_s=2 * config.agent.interval)
+    if problems:
+        raise ConfigError(f"{where(loaded, f'pool.{name}')}: pool.{name}: {problems[0]}.")
+    slos = _slos(config, table.slo or tuple(config.slo))
+    return PoolSettings(
+        spec=PoolSpec(
+            name, table.model, table.minimum, table.maximum, slos, table.gpu_price_per_hour, table.gpus_per_replica
+        ),
+        limits=limits,
+        policy=table.policy,
+        lead_s=table.cold_start,
+        capacity=_capacity(table),
+        role=table.role,
+    )
+
+
+def _capacity(table: PoolTable) -> CapacityFacts | None:
+    told = table.capacity
+    return None if told is None else CapacityFacts(told.requests, told.prompt_tokens, told.output_tokens)
+
+
+def _slos(config: Config, names: tuple[str, ...]) -> tuple[SloSpec, ...]:
+    return tuple(SloSpec(name, config.slo[name].ttft, config.slo[name].tpot, config.slo[name].target) for name in names)
+
+
+def _token(table: TokenTable) -> Token:
+    if table.secret is not None:
+        return Token(table.name, table.secret, Role(table.role))
+    return Token(table.name, _secret(table.file), Role(table.role))
+
+
+def _secret(path: Path | None) -> str:
+    if path is None:
+        return ""
+    try:
+        text = path.read_text("utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"The secret in {path} cannot be read: {error}.") from None
+    if not text:
+        raise ConfigError(f"The file {path} should hold a secret and is empty.")
+    return text
+
+
+def _listen(loaded: Loaded) -> Listen | None:
+    agent = loaded.config.agent
+    if agent.listen is None:
+        return None
+    host, _, port = agent.listen.rpartition(":")
+    if not host or not port.isdigit() or not 0 < int(port) < 65536:
+        key = "agent.listen"
+        raise ConfigError(f"{where(loaded, key)}: {key}: {agent.listen!r} is no HOST:PORT.")
+    return Listen(host.strip("[]"), int(port), agent.tls_cert, agent.tls_key)
+
+
+def parts_builder(loaded: Loaded) -> Build:
+    """How an agent process makes its sources from the configuration, inside its own event loop."""
+
+    def build(settings: AgentSettings, clock: Clock) -> Parts:
+        def again() -> AgentSettings:
+            return agent_settings(load(loaded.path))
+
+        return Parts(tuple(sources(loaded, clock)), reload=again)
+
+    return build
+
+
+def sources(loaded: Loaded, clock: Clock) -> Iterator[Source]:
+    """Every source the configuration names. None at all is an error that says what to write."""
+    config = loaded.config
+    fetch = _fetch(config)
+    scrape = ScrapeOptions(fetch=fetch, budget_s=min(0.8 * config.agent.interval, config.sources.timeout))
+    providers = list(_providers(config, clock))
+    if not providers and config.sources.prometheus is None:
+        raise ConfigError(
+            f'{loaded.path or "The configuration"} names no source: give [sources] targets = ["http://HOST:PORT"], '
+            "or addresses on the command line."
+        )
+    if providers:
+        joined = providers[0] if len(providers) == 1 else JoinedTargets(providers)
+        yield ScrapeSource(joined, clock, scrape)
+    if config.sources.prometheus is not None:
+        yield _prometheus(config, clock)
+
+
+def _prometheus(config: Config, clock: Clock) -> Source:
+    table = config.sources.prometheus
+    assert table is not None
+    secret = _secret(table.bearer_token_file)
+    headers = (("Authorization", f"Bearer {secret}"),) if secret else ()
+    ca_file = config.sources.ca_file
+    server = PrometheusOptions(
+        table.url, headers, verify=str(ca_file) if ca_file else config.sources.verify, timeout_s=config.sources.timeout
+    )
+    labels = {"pool_labels": table.pool_labels} if table.pool_labels else {}
+    return PrometheusSource(server, clock, PrometheusSourceOptions(table.matchers, config.agent.interval, **labels))
+
+
+def _fetch(config: Config) -> FetchOptions:
+    table = config.sources
+    headers = tuple(table.headers.items())
+    if table.bearer_token_file is not None:
+        headers = (*headers, ("Authorization", f"Bearer {_secret(table.bearer_token_file)}"))
+    ca_file = None if table.ca_file is None else str(table.ca_file)
+    return FetchOptions(timeout_s=table.timeout, headers=headers, verify=table.verify, ca_file=ca_file)
+
+
+def _providers(config: Config, clock: Clock) -> Iterator[TargetProvider]:
+    table = config.sources
+    only = next(iter(config.pool)) if len(config.pool) == 1 else ANY_POOL
+    fixed: list[Target] = [target_at(address, only) for address in table.targets]
+    for name, pool in config.pool.items():
+        fixed += [target_at(address, name) for address in pool.targets]
+    if fixed:
+        yield StaticTargets(fixed)
+    for address in table.dns:
+        yield DnsTargets(address, clock, only)
+    for path in table.files:
+        yield FileTargets(Path(path), clock, only)
+    kube = table.kubernetes
+    if kube is not None:
+        rules = PodRules(port=kube.port, pool=kube.pool)
+        yield KubeTargets(KubeOptions(kube.selector, kube.namespace, rules), clock)
+    for name, pool in config.pool.items():
+        if pool.selector is not None:
+            yield KubeTargets(KubeOptions(pool.selector, pool.namespace, PodRules(pool=name)), clock)
