@@ -11,6 +11,7 @@ import asyncio
 import json
 import signal
 import sys
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from random import Random
@@ -74,8 +75,16 @@ async def run(order: LoadOrder) -> None:
         while not stop.is_set() and (segment == 0 or order.seconds is None):
             await _segment(order, segment, log, clock, stop)
             segment += 1
+        await _sit_out(started + order.seconds if order.seconds else 0.0, clock, stop)
     finally:
         log.close(stopped_at[0] or (started + order.seconds if order.seconds else clock.now()))
+
+
+async def _sit_out(end: float, clock: SystemClock, stop: asyncio.Event) -> None:
+    """A quiet end belongs to the run: in it the fleet shrinks."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(max(0.0, end - clock.now())):
+            await stop.wait()
 
 
 async def _segment(order: LoadOrder, number: int, log: RunLog, clock: SystemClock, stop: asyncio.Event) -> None:
