@@ -10,16 +10,15 @@ sequence; without that reserve the next step would throw it out again.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import chain, islice
+from itertools import chain
 
 from engine.block_manager import BlockManager
-from engine.chunk_cap import Pending, StepTime, prefill_allowance
+from engine.chunk_cap import StepTime
 from engine.config import EngineConfig, QueueOrder
+from engine.line import Line
 from engine.plan import BatchPlan, BlockCopy, ScheduledRequest
 from engine.queue import make_queue
 from engine.request import FinishReason, Request, RequestState
-
-_HEAD = 8  # prefilling requests that the TPOT cap looks at
 
 
 @dataclass(slots=True)
@@ -61,6 +60,7 @@ class Scheduler:
         self.cache_queries = 0  # prompt tokens looked up at first admissions
         self.cache_hits = 0  # of which were found
         self._step = 0
+        self._line = Line(config)
 
     def add(self, request: Request) -> None:
         """Put a new request in the queue."""
@@ -68,11 +68,13 @@ class Scheduler:
 
     def schedule(self, now: float, step_time: StepTime | None = None) -> BatchPlan | None:
         """Plan the next step; None where nothing can run."""
-        draft = _Draft(self.config.chunk, self._prefill_limit(now, step_time))
+        line = self._line
+        line.begin(now, step_time if self.config.cap_chunks else None)
+        draft = _Draft(self.config.chunk, self._prefill_limit(line))
         self._continue_decodes(draft)
-        self._continue_prefills(draft)
+        self._continue_prefills(draft, line)
         if not draft.preempted:
-            self._admit(draft, now)
+            self._admit(draft, line)
         if not draft.items:
             if draft.preempted:  # the only one to run made room for itself by leaving; plan for those who stay
                 return self.schedule(now, step_time)
@@ -139,30 +141,28 @@ class Scheduler:
             draft.copies += self.blocks.grow(request, len(request.tokens))
             draft.add(request, 1, self.blocks.table(request.request_id))
 
-    def _continue_prefills(self, draft: _Draft) -> None:
-        for request in self.running:
-            if request.is_decoding:
-                continue
+    def _continue_prefills(self, draft: _Draft, line: Line) -> None:
+        for request in line.in_order([request for request in self.running if not request.is_decoding]):
             count = self._chunk(request, draft)
             if count == 0:
                 return
             self._add_prefill(request, count, draft)
 
-    def _admit(self, draft: _Draft, now: float) -> None:
+    def _admit(self, draft: _Draft, line: Line) -> None:
         while True:
-            request = self.waiting.peek()
+            request = line.next_to_admit(self.waiting, self.blocks)
             if request is None or self._seats_taken() + request.width > self.config.max_seqs:
                 return
             match = self.blocks.match(request)
             if self._chunk(request, draft) == 0 or not self.blocks.can_admit(request, match, self._reserve(request)):
                 return
-            self.waiting.pop()
+            line.admitted(request, self.waiting)
             self.blocks.admit(request, match)
             self.running.append(request)
             request.state = RequestState.RUNNING
             request.computed = match.tokens
             if request.scheduled_at is None:  # recomputing after a preemption is no new query
-                request.scheduled_at = now
+                request.scheduled_at = line.now
                 request.cached_tokens = match.tokens
                 self.cache_queries += len(request.prompt) if self.config.prefix_cache else 0
                 self.cache_hits += match.tokens
@@ -190,15 +190,10 @@ class Scheduler:
             return 0  # alone, anything that fits may start: there is nobody to take its blocks
         return int(self.config.watermark * self.blocks.count) + self._seats_taken() + request.width
 
-    def _prefill_limit(self, now: float, step_time: StepTime | None) -> int:
-        if not self.config.cap_chunks or step_time is None:
-            return self.config.chunk
+    def _prefill_limit(self, line: Line) -> int:
         decoding = [request for request in self.running if request.is_decoding]
-        prefilling = [Pending(request, request.computed) for request in self.running if not request.is_decoding]
-        for request in islice(self.waiting, max(0, _HEAD - len(prefilling))):
-            prefilling.append(Pending(request, self.blocks.match(request).tokens))
-        allowance = prefill_allowance(now, decoding, prefilling, step_time)
-        return self.config.chunk if allowance is None else max(self.config.min_chunk, allowance)
+        prefilling = [request for request in self.running if not request.is_decoding]
+        return line.allowance(decoding, prefilling, self.waiting, self.blocks)
 
     def _make_room(self, request: Request, draft: _Draft) -> bool:
         """Preempt until the request can grow; False where it had to go itself."""

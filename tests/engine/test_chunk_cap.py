@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from engine.chunk_cap import Pending, decode_shape, prefill_allowance
+from engine.chunk_cap import Pending, can_be_on_time, decode_shape, prefill_allowance
 from engine.config import SloClass
 from engine.core import EngineCore
 from engine.request import Request, SamplingParams
@@ -39,13 +39,13 @@ def test_without_decodes_or_bounds_nothing_limits() -> None:
 
 def test_a_fresh_stream_leaves_its_bound_less_the_margin() -> None:
     request = decoding(first_at=10.0, output=1)
-    # 0.9 x 80 ms for the step, less 21 ms for the decode itself, at 0.5 ms a token.
-    assert prefill_allowance(10.0, [request], [waiting(400, arrival=10.0)], MODEL) == 102
+    # 0.95 x 80 ms for the step, less 21 ms for the decode itself, at 0.5 ms a token.
+    assert prefill_allowance(10.0, [request], [waiting(400, arrival=10.0)], MODEL) == 110
 
 
 def test_time_saved_by_fast_steps_can_be_spent() -> None:
-    request = decoding(first_at=10.0, output=5)  # its fifth interval ends by 10 + 5 x 72 ms; (160 - 21) / 0.5
-    assert prefill_allowance(10.2, [request], [waiting(400, arrival=10.0)], MODEL) == 278
+    request = decoding(first_at=10.0, output=5)  # its fifth interval ends by 10 + 5 x 76 ms; (180 - 21) / 0.5
+    assert prefill_allowance(10.2, [request], [waiting(400, arrival=10.0)], MODEL) == 318
 
 
 def test_banked_time_never_becomes_one_long_stall() -> None:
@@ -58,7 +58,8 @@ def test_a_stream_that_cannot_be_saved_holds_nobody_back() -> None:
     lost = decoding(first_at=0.0, output=10, most=11)
     assert prefill_allowance(9.0, [lost], [waiting(400, arrival=9.0)], MODEL) is None
     fresh = decoding(first_at=9.0, output=1)
-    assert prefill_allowance(9.0, [lost, fresh], [waiting(400, arrival=9.0)], MODEL) == 100
+    # Its decode still costs its millisecond.
+    assert prefill_allowance(9.0, [lost, fresh], [waiting(400, arrival=9.0)], MODEL) == 108
 
 
 def test_a_stream_behind_its_pace_that_can_catch_up_gets_decodes_only() -> None:
@@ -77,6 +78,23 @@ def test_a_first_token_that_is_late_already_borrows_nothing() -> None:
     request = decoding(first_at=10.0, output=1)
     calm = prefill_allowance(10.0, [request], [waiting(400, arrival=10.0)], MODEL)
     assert prefill_allowance(10.0, [request], [waiting(400, arrival=2.0)], MODEL) == calm
+
+
+def test_one_stream_too_many_is_not_let_in_while_its_first_token_has_slack() -> None:
+    # 56 streams decode in 76 ms: the next one would make every coming step too slow.
+    crowd = [decoding(first_at=10.0, output=1) for _ in range(56)]
+    assert prefill_allowance(10.0, crowd, [waiting(30, arrival=10.0)], MODEL) == 0
+
+
+def test_a_first_token_can_be_on_time_while_its_own_prefill_still_fits() -> None:
+    pending = waiting(1000, arrival=5.0)  # 20 ms and 1000 x 0.5 ms
+    assert can_be_on_time(pending, 5.47, MODEL)
+    assert not can_be_on_time(pending, 5.49, MODEL)
+    assert can_be_on_time(Pending(pending.request, 900), 5.9, MODEL), "what is cached is no work"
+    done = decoding(first_at=0.9, output=3)
+    assert can_be_on_time(Pending(done, 0), 99.0, MODEL), "preempted after a first token in time"
+    unbound = Request("u", (1,) * 9000, SamplingParams(max_tokens=8), 0.0)
+    assert can_be_on_time(Pending(unbound, 0), 99.0, MODEL)
 
 
 def test_what_is_cached_is_no_work() -> None:
