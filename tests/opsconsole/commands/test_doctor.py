@@ -155,7 +155,12 @@ def test_a_file_cut_within_its_last_value_does_not_give_that_value(tmp_path: Pat
     for cut in (1, 2, 3):
         found = report(written(tmp_path, whole[:-cut]))
         assert found["running"] == 3 and found["waiting"] is None and "truncated" in found["flags"]
-    several = 'vllm:num_requests_waiting{engine="0"} 4.0\nvllm:kv_cache_usage_perc 0.5\nvllm:num_requests_waiting{engine="1"} 1'
+    parts = (
+        'vllm:num_requests_waiting{engine="0"} 4.0',
+        "vllm:kv_cache_usage_perc 0.5",
+        'vllm:num_requests_waiting{engine="1"} 1',
+    )
+    several = "\n".join(parts)
     assert report(written(tmp_path, several))["waiting"] is None  # a sum without a part is not a sum
 
 
