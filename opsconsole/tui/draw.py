@@ -179,13 +179,21 @@ class Plot:
         place = (value - self._low) / self._height
         return min(self.rows - 1, int((1 - place) * self.rows)) if 0 <= place <= 1 else None
 
+    def half(self, value: float) -> bool:
+        """Whether a value lies in the upper half of its row; two heights a row make a line smoother."""
+        place = (1 - (value - self._low) / self._height) * self.rows
+        return place - int(place) < 0.5
+
     def put(self, column: int | None, row: int | None, char: str, style: str) -> None:
         """One character; a place outside is ignored."""
         if column is not None and row is not None:
             self._grid[row][column] = Cell(char, style)
 
-    def points(self, pairs: Iterable[tuple[float, float | None]], char: str, style: str) -> None:
-        """One mark for each known value, the values in between drawn too so that a line reads as one."""
+    def points(self, pairs: Iterable[tuple[float, float | None]], chars: str, style: str) -> None:
+        """One mark for each known value, the values in between drawn too so that a line reads as one.
+
+        `chars` is one character, or two: for the upper and the lower half of a row.
+        """
         last: tuple[int, float] | None = None
         for at, raw in pairs:
             value, column = known(raw), self.column(at)
@@ -195,8 +203,9 @@ class Plot:
             if last is not None and column > last[0] + 1:
                 for step in range(last[0] + 1, column):
                     part = (step - last[0]) / (column - last[0])
-                    self.put(step, self.row(last[1] + (value - last[1]) * part), char, style)
-            self.put(column, self.row(value), char, style)
+                    between = last[1] + (value - last[1]) * part
+                    self.put(step, self.row(between), chars[0 if self.half(between) else -1], style)
+            self.put(column, self.row(value), chars[0 if self.half(value) else -1], style)
             last = (column, value)
 
     def level(self, value: float, char: str, style: str) -> None:

@@ -89,6 +89,20 @@ THEMES: Mapping[str, Mapping[str, str]] = {
     "cvd": _CVD,
     "mono": _MONO,
 }
+# Textual's own parts in mono: the terminal's colours everywhere, and reverse where something is selected.
+_PLAIN = {
+    **dict.fromkeys(
+        (
+            "ansi-background", "ansi-foreground", "border", "border-blurred", "block-cursor-foreground",
+            "block-cursor-background", "input-cursor-background", "input-cursor-foreground",
+            "input-selection-background", "input-selection-foreground", "screen-selection-background",
+            "screen-selection-foreground",
+        ),
+        "ansi_default",
+    ),
+    "input-cursor-text-style": "reverse",
+    "block-cursor-text-style": "reverse",
+}  # fmt: skip
 _GROUND = {
     "dark": ("#14181f", "#1d232c", "#d7dae0"),
     "light": ("#ffffff", "#eef1f5", "#1f2328"),
@@ -112,6 +126,7 @@ def textual_theme(name: str) -> Theme:
             name=f"ops-{name}", primary="ansi_default", secondary="ansi_default", accent="ansi_default",
             warning="ansi_default", error="ansi_default", success="ansi_default", foreground="ansi_default",
             background="ansi_default", surface="ansi_default", panel="ansi_default", boost="ansi_default", ansi=True,
+            variables=_PLAIN,
         )  # fmt: skip
     table = THEMES[name]
     back, raised, fore = colours

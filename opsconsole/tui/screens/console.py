@@ -1,7 +1,8 @@
 """The one screen: a grid of cells and an input line that appears for `/` and `:`.
 
-It must not know what is drawn; `session.frame` says. The trap: while the input line is open, printable keys belong to
-it, so bindings must not have priority.
+It must not know what is drawn; `session.frame` says. The trap: a binding without priority runs only after the key has
+bubbled up, by when the next keys have gone to the old focus (`/st` would open the scale dialog). So bindings have
+priority, and `check_action` gives every key to the input line while it is open.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class ConsoleScreen(Screen[None]):
 
     AUTO_FOCUS = "Grid"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(",".join(action.keys) or "f24", f"perform('{action.id}')", action.label, show=False, id=action.id)
+        Binding(",".join(action.keys), f"perform('{action.id}')", action.label, show=False, id=action.id, priority=True)
         for action in actions.ACTIONS
         if action.keys
     ]
@@ -61,6 +62,8 @@ class ConsoleScreen(Screen[None]):
         """Keys that mean nothing here stay quiet, except mutating ones, which say why not."""
         if action != "perform":
             return True
+        if self.focused is not None and not isinstance(self.focused, Grid):
+            return False
         found = actions.BY_ID[str(parameters[0])]
         return actions.works_on(found, self.app.session.state.page)
 
@@ -84,7 +87,9 @@ class ConsoleScreen(Screen[None]):
         from opsconsole.tui.widgets.prompt import Prompt
 
         if not self.query(Prompt):
-            self.mount(Prompt(kind, self.app.session))
+            prompt = Prompt(kind, self.app.session)
+            self.mount(prompt)
+            self.set_focus(prompt)  # now, not when it has been mounted: the next key is already on its way
 
     def close_line(self, prompt: Prompt) -> None:
         """Close it and give the keys back to the grid."""

@@ -48,6 +48,7 @@ class ChangeScreen(ModalScreen[None]):
     ChangeScreen Input { height: 1; border: none; padding: 0 2; background: $surface; }
     ChangeScreen Input:focus { border: none; }
     """
+    AUTO_FOCUS = ""  # the first field is focused on mount; a later automatic focus would take keys already typed
     app: ConsoleApp
 
     def __init__(self, change: acting.Change) -> None:
@@ -58,7 +59,7 @@ class ChangeScreen(ModalScreen[None]):
 
     def compose(self) -> ComposeResult:
         with Vertical():
-            yield Grid(self.app.look_name)
+            yield Grid(self.app.look_name, takes_keys=False)
             if self.change.asks_number:
                 number = "" if self.change.number is None else str(self.change.number)
                 yield Input(number, placeholder="new number", id="number", compact=True, max_length=6)
@@ -68,7 +69,7 @@ class ChangeScreen(ModalScreen[None]):
     def on_mount(self) -> None:
         self.set_class(self.app.session.look.glyphs.name == "ascii", "ascii")
         first = "number" if self.change.asks_number else "note"
-        self.query_one(f"#{first}", Input).focus()
+        self.set_focus(self.query_one(f"#{first}", Input))
         self.set_interval(0.5, self._draw)
         self._dry_run()
 
@@ -126,7 +127,7 @@ class ChangeScreen(ModalScreen[None]):
         except OpsConsoleError as error:
             sent, self._said = False, str(error)
         if sent:
-            self.query_one(Grid).focus()
+            self.set_focus(None)
             self.app.background(self._follow())
         self._draw()
 

@@ -30,7 +30,7 @@ class PanelScreen(ModalScreen[None]):
         self._top, self._query = 0, ""
 
     def compose(self) -> ComposeResult:
-        yield Grid(self._theme_name)
+        yield Grid(self._theme_name, takes_keys=False)
 
     def on_mount(self) -> None:
         self._place()

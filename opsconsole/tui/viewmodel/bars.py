@@ -80,8 +80,9 @@ def header(world: World, state: ViewState, look: Look, cells: int, title: str = 
     for label in labels(snapshot, look):
         trust += [Cell(" "), label]
     brand = [Cell("opsconsole", "title"), Cell("  ")] if cells >= 100 else []
-    screen = [Cell(f"  {title}", "head")] if title else []
-    room = cells - line_width(trust) - line_width(brand) - line_width(screen) - 2
+    room = cells - line_width(trust) - line_width(brand) - 2
+    screen = [Cell(f"  {title}", "head")] if title and width(title) + 2 <= room else []
+    room -= line_width(screen)
     who = Cell(name if width(name) <= room else cut(name, max(0, room - 1)) + "~" if room > 1 else "", "title")
     return spread((*brand, who, *screen), (*trust,), cells)
 

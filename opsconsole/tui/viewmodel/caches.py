@@ -26,7 +26,7 @@ def view(world: World, state: ViewState, look: Look, size: Size) -> Frame:
     if snapshot is None:
         return fleet.waiting(world, state, look, size, "CACHES")
     pool = main_pool(snapshot, state.selected)
-    lines: list[Line] = [bars.header(world, state, look, size.width, "PREFIX & KV CACHE"), _totals(snapshot)]
+    lines: list[Line] = [bars.header(world, state, look, size.width, "CACHES"), _totals(snapshot)]
     if pool is not None and size.height >= 20:
         lines.append(draw.rule(f"prefix hit rate, last hour   {clean(pool.pool)}", size.width))
         hits = [(then.hit_rate if (then := old.pool(pool.pool)) else None) for old in world.history]

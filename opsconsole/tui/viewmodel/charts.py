@@ -81,7 +81,7 @@ def _draw(
         plot.points([(at, low) for at, low, _, _ in ahead], ".", "band")
         plot.points([(at, high) for at, _, _, high in ahead], ".", "band")
         plot.points([(at, half) for at, _, half, _ in ahead], "*", "accent")
-    plot.points(past, "#" if ascii_only else "▄", "spark")
+    plot.points(past, "#" if ascii_only else "▀▄", "spark")
 
 
 def _scaled(line: Line, row: int, rows: int, top: float, look: Look) -> Line:

@@ -98,7 +98,7 @@ def _charts(world: World, replica: ReplicaView, look: Look, left_cells: int, rig
 
 def _wide(world: World, snapshot: FleetSnapshot, replica: ReplicaView, look: Look, size: Size, rest: int) -> list[Line]:
     """Framed panels: charts, latency and engine, events."""
-    charts, middle_rows, below = shares(rest, (3, 1, 2), (9, 11, 5))
+    charts, middle_rows, below = shares(rest, (0.5, 0, 1), (10, 8, 5))
     third = size.width // 3
     widths = (third, third, size.width - 2 * third)
     trends, name, glyphs = world.trends, replica.replica, look.glyphs

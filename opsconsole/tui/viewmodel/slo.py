@@ -22,7 +22,7 @@ def view(world: World, state: ViewState, look: Look, size: Size) -> Frame:
     snapshot = world.snapshot
     if snapshot is None:
         return fleet.waiting(world, state, look, size, "SLO")
-    lines: list[Line] = [bars.header(world, state, look, size.width, "SLO & GOODPUT")]
+    lines: list[Line] = [bars.header(world, state, look, size.width, "SLO")]
     lines += objectives(snapshot, look, size.width)
     pool = main_pool(snapshot, state.selected)
     chart_rows = max(0, min(14, (size.height - len(lines) - 8) // 2))

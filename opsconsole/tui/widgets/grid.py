@@ -51,8 +51,9 @@ class Grid(Widget, can_focus=True):
             super().__init__()
             self.by = by
 
-    def __init__(self, theme_name: str = "dark") -> None:
+    def __init__(self, theme_name: str = "dark", takes_keys: bool = True) -> None:
         super().__init__()
+        self.can_focus = takes_keys
         self._look = theme_name
         self.frame = Frame(())
         self._strips: dict[int, Strip] = {}

@@ -75,8 +75,8 @@ class Prompt(Input):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "undo", show=False),
         Binding("tab", "complete", show=False),
-        Binding("up", "screen.perform('up')", show=False),
-        Binding("down", "screen.perform('down')", show=False),
+        Binding("up", "row('up')", show=False),
+        Binding("down", "row('down')", show=False),
     ]
 
     class ChangedText(Message):
@@ -91,9 +91,6 @@ class Prompt(Input):
         suggester = _Completion(session) if kind == "command" else None
         super().__init__(value=initial, placeholder=PLACEHOLDERS[kind], suggester=suggester, compact=True)
         self.kind, self._session, self._before = kind, session, session.state.filter
-
-    def on_mount(self) -> None:
-        self.focus()
 
     def on_input_changed(self, event: Input.Changed) -> None:
         event.stop()
@@ -110,6 +107,9 @@ class Prompt(Input):
         elif self.kind == "columns":
             dispatch.perform(self.app, "columns", text or "default")
         self.app.repaint()
+
+    def action_row(self, way: str) -> None:
+        self.app.perform(way)
 
     def action_undo(self) -> None:
         if self.kind == "filter":
