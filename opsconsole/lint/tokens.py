@@ -115,6 +115,10 @@ class EngineTokenizer:
             raise UsageError(f"{self._client.base_url}tokenize answered {answer.status_code}: {answer.text[:200]}")
         return array("q", answer.json()["tokens"])
 
+    def close(self) -> None:
+        """Give the connection back."""
+        self._client.close()
+
 
 def chat_messages(request: Request) -> list[dict[str, str]]:
     """Role and text of a request's messages, for a template."""

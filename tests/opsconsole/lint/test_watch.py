@@ -1,0 +1,55 @@
+"""Watching a growing capture: complete lines only, each finding once, and redaction that keeps the places."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from opsconsole.lint.capture import Redactor
+from opsconsole.lint.logcheck import LogOptions
+from opsconsole.lint.watch import Watcher
+
+RULE_LINES = "".join(f"Rule {n}: keep calm and carry on with step {n}.\n" for n in range(40))
+
+
+def body(at: int) -> dict[str, object]:
+    text = f"Now: 2026-05-01T10:0{at % 10}:31Z\n{RULE_LINES}"
+    return {
+        "messages": [{"role": "system", "content": text}, {"role": "user", "content": f"Question {at} please"}],
+        "user": "u",
+    }
+
+
+def test_a_finding_is_told_once_when_enough_traffic_has_come(tmp_path: Path) -> None:
+    log = tmp_path / "capture.jsonl"
+    watcher = Watcher(log, LogOptions())
+    assert watcher.poll() == []
+    lines = [json.dumps(body(at)) + "\n" for at in range(8)]
+    log.write_text(lines[0] + lines[1][:50])
+    assert watcher.poll() == []
+    log.write_text("".join(lines[:5]))
+    assert [(item.code, item.line) for item in watcher.poll()] == [("PX101", 2)]
+    log.write_text("".join(lines))
+    assert watcher.poll() == []
+    assert len(watcher.result.families) == 1
+
+
+def test_a_rotated_capture_is_read_from_its_start(tmp_path: Path) -> None:
+    log = tmp_path / "capture.jsonl"
+    watcher = Watcher(log, LogOptions())
+    log.write_text("".join(json.dumps(body(at)) + "\n" for at in range(6)))
+    assert len(watcher.poll()) == 1
+    log.write_text(json.dumps(body(0)) + "\n")
+    assert watcher.poll() == []
+    assert watcher.result.records == 1
+
+
+def test_a_redacted_capture_shows_the_same_places_and_no_words(tmp_path: Path) -> None:
+    redactor = Redactor(b"a key of this capture")
+    log = tmp_path / "capture.jsonl"
+    log.write_text("".join(redactor.line(body(at)) for at in range(6)))
+    text = log.read_text()
+    for word in ("Rule", "calm", "carry", "Question", '"u"'):
+        assert word not in text
+    (found,) = Watcher(log, LogOptions()).poll()
+    assert (found.path, found.char) == ("messages[0].content", 20)
