@@ -61,6 +61,8 @@ def model_engine(
     from engine.sampler import TorchSampler
     from engine.tokenizer import IncrementalDecoder, load_tokenizer
 
+    # torch's own default counts physical cores, which is one on many small virtual machines.
+    threads = threads or len(os.sched_getaffinity(0))
     loaded = load_model(path, dtype=dtype, quantize=quantize, threads=threads)  # type: ignore[arg-type]
     tokenizer = load_tokenizer(loaded.tokenizer_source)
     per_token = 2 * loaded.config.layers * loaded.config.kv_heads * loaded.config.head_dim

@@ -70,7 +70,8 @@ class StepTimeModel:
         left = limit_s - self.predict(shape)
         if left <= 0.0:
             return 0
-        linear = self.per_prefill_token_s + self.per_attention_pair_s * (start + 0.5)
+        # A fit may find that prefill is free; a nanosecond a token keeps the answer finite.
+        linear = max(1e-9, self.per_prefill_token_s + self.per_attention_pair_s * (start + 0.5))
         square = self.per_attention_pair_s / 2.0
         # Solve square*c^2 + linear*c = left in the form that stays exact where square is tiny.
         return int(2.0 * left / (linear + (linear * linear + 4.0 * square * left) ** 0.5) + 1e-6)

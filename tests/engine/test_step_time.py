@@ -39,6 +39,10 @@ def test_what_fits_is_the_most_that_fits(limit: float, decodes: int, start: int)
     assert model.predict(shape.with_prefill(count + 1, start)) > limit - 1e-8
 
 
+def test_prefill_that_costs_nothing_fits_without_end() -> None:
+    assert StepTimeModel(0.01, 0, 0, 0, 0).prefill_that_fits(0.08, StepShape(), 0) > 1_000_000
+
+
 @pytest.mark.parametrize("scale", [0.1, 0.5, 4.0, 10.0])
 def test_a_fit_finds_a_machine_of_another_speed(scale: float) -> None:
     truth = StepTimeModel(0.018 * scale, 0.0005 * scale, 4e-6 * scale, 8e-4 * scale, 1e-7 * scale)
