@@ -77,10 +77,11 @@ class ScrapeSource:
         self._owns_fetcher = fetcher is None
         self._memo = memo or new_memo()
         self._states: dict[tuple[str, str], _State] = {}
+        self._provider_error: str | None = None
 
     async def observe(self, now: float) -> tuple[Observation, ...]:
         """Ask every target that is due; answers that are late come with the next call."""
-        targets = await self._provider.targets(now)
+        targets = await self._targets(now)
         duplicates = self._follow_targets(targets)
         spread = self._options.spread_s if len(targets) >= SPREAD_FROM else 0.0
         for state in self._states.values():
@@ -98,6 +99,8 @@ class ScrapeSource:
         failing = [s for s in states if s.error is not None and s.error.kind not in NOTICES]
         answered = [s.answered_at for s in states if s.answered_at is not None]
         age = self._clock.now() - max(answered) if answered else None
+        if self._provider_error is not None:
+            return SourceView(self.name, "scrape", False, age, self._provider_error, SourceErrorKind.INTERNAL.value)
         if not provider.ok:
             return SourceView(self.name, "scrape", False, age, provider.error, provider.error_kind, provider.retry_at)
         if not failing:
@@ -115,6 +118,16 @@ class ScrapeSource:
         await self._provider.close()
         if self._owns_fetcher:
             await self._fetcher.close()
+
+    async def _targets(self, now: float) -> Sequence[Target]:
+        """A provider must not raise; one that does costs nobody the tick, and the targets known stay."""
+        try:
+            targets = await self._provider.targets(now)
+        except Exception as error:
+            self._provider_error = f"{type(error).__name__}: {error}"
+            return [state.target for state in self._states.values()]
+        self._provider_error = None
+        return targets
 
     def _follow_targets(self, targets: Sequence[Target]) -> list[Target]:
         """Take over new facts about targets, forget those that are gone, and find the ones named twice."""

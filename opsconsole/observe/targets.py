@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+from base64 import b64encode
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from opsconsole.clock import Clock
 from opsconsole.domain.records import SourceView
@@ -41,11 +42,16 @@ def as_url(address: str, path: str = DEFAULT_PATH) -> str:
 
 
 def target_at(address: str, pool: str = DEFAULT_POOL, path: str = DEFAULT_PATH, name: str | None = None) -> Target:
-    """A target named by its host, port and path (where that is not the usual one), unless a name is given."""
-    url = as_url(address, path)
-    parts = urlsplit(url)
-    own = parts.netloc.rpartition("@")[2] + (parts.path if parts.path != DEFAULT_PATH else "")
-    return Target(ReplicaRef(name or own, pool, url), url)
+    """A target named by its host, port and path (where that is not the usual one), unless a name is given.
+
+    A user and password in the address become a header: addresses are shown and kept, passwords are not.
+    """
+    parts = urlsplit(as_url(address, path))
+    login, _, place = parts.netloc.rpartition("@")
+    url = parts._replace(netloc=place).geturl()
+    headers = (("Authorization", f"Basic {b64encode(unquote(login).encode()).decode()}"),) if login else ()
+    own = place + (parts.path if parts.path != DEFAULT_PATH else "")
+    return Target(ReplicaRef(name or own, pool, url), url, headers)
 
 
 class StaticTargets:

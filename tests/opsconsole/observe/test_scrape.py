@@ -275,3 +275,23 @@ async def test_two_hundred_targets_are_asked_together(server: Any) -> None:
     async with scraping(wanted, ScrapeOptions(budget_s=20.0, spread_s=0.0)) as source:
         found = await source.observe(0.0)
     assert sum(o.sample is not None for o in found) == 200
+
+
+async def test_a_provider_that_raises_costs_nobody_the_tick(server: Any) -> None:
+    class Raising(StaticTargets):
+        broken = False
+
+        async def targets(self, now: float) -> tuple[Target, ...]:
+            if self.broken:
+                raise RuntimeError("a bug of ours")
+            return await super().targets(now)
+
+    provider = Raising(targets(server, "ok"))
+    source = ScrapeSource(provider, SystemClock(), QUICK)
+    try:
+        await source.observe(0.0)
+        provider.broken = True
+        assert [o.sample is not None for o in await source.observe(1.0)] == [True]
+        assert not source.status().ok and "a bug of ours" in (source.status().error or "")
+    finally:
+        await source.close()

@@ -36,7 +36,10 @@ def test_what_is_no_address_is_refused_with_words(address: str) -> None:
 
 
 def test_a_replica_is_named_by_its_address_and_never_by_its_password() -> None:
-    assert target_at("http://user:secret@host:8000").replica.name == "host:8000"
+    secret = target_at("http://user:s%40cret@host:8000")
+    assert (secret.replica.name, secret.url, secret.replica.url) == ("host:8000", *["http://host:8000/metrics"] * 2)
+    assert dict(secret.headers)["Authorization"] == "Basic dXNlcjpzQGNyZXQ="
+    assert "cret" not in repr(secret)
     assert target_at("http://host:8000/b/metrics").replica.name == "host:8000/b/metrics"
 
 
