@@ -276,7 +276,8 @@ def _mark(data: Mapping[str, Any], where: str, origins: dict[str, str], above: s
 def _put(data: dict[str, Any], key: str, value: Any, where: str, origins: dict[str, str]) -> None:
     *tables, last = key.split(".")
     at = data
-    for name in tables:
+    for depth, name in enumerate(tables, 1):
+        origins.setdefault(".".join(tables[:depth]), where)
         # variables are in capitals; a pool keeps the case it has in the file
         name = next((held for held in at if held.lower().replace("-", "_") == name.lower()), name)
         at = at.setdefault(name, {})
@@ -302,7 +303,7 @@ def _sentences(error: ValidationError, origins: Mapping[str, str], path: Path | 
         problem = item["msg"].removeprefix("Value error, ")
         if item["type"] == "extra_forbidden":
             problem = "is no key here; `opsconsole config show` lists them"
-        told = isinstance(item["input"], dict) or repr(item["input"]) in problem
+        told = isinstance(item["input"], dict) or repr(item["input"]) in problem or "secret" in key
         given = "" if told else f" (given {item['input']!r})"
         lines.append(f"{where}: {key + ': ' if key else ''}{problem}{given}.")
     return lines

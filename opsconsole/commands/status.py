@@ -6,8 +6,9 @@ a window in which nothing finished has no latencies; then those since the engine
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,6 +17,8 @@ from opsconsole.errors import UsageError
 if TYPE_CHECKING:
     from opsconsole.config import Loaded
     from opsconsole.domain.records import FleetSnapshot
+
+PIPE_WIDTH = 200  # columns where there is no terminal to fit
 
 
 def status(
@@ -113,8 +116,7 @@ def _print(snapshot: FleetSnapshot, output: str) -> None:
         return
     from rich.console import Console
 
-    console = Console(soft_wrap=True)
+    console = Console(width=None if sys.stdout.isatty() else PIPE_WIDTH)
     console.print(status_text.table(snapshot))
-    lines: list[Any] = list(status_text.lines(snapshot))
-    for line in lines:
-        console.print(line, markup=False, highlight=False)
+    for line in status_text.lines(snapshot):
+        typer.echo(line)

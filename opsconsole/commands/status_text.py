@@ -26,36 +26,20 @@ _COLOURS = {
     ReplicaState.WARMING: "cyan",
     ReplicaState.DRAINING: "blue",
 }
-_HEADS = (
-    "REPLICA",
-    "POOL",
-    "ENGINE",
-    "STATE",
-    "RUN",
-    "WAIT",
-    "KV%",
-    "REQ/S",
-    "OUT/S",
-    "TTFT P50",
-    "P95",
-    "TPOT P50",
-    "WHY",
-)
+_HEADS = ("REPLICA", "STATE", "RUN", "WAIT", "KV%", "REQ/S", "OUT/S", "TTFT P50", "P95", "TPOT P50", "ENGINE", "POOL")
+_LEFT = frozenset({"REPLICA", "STATE", "ENGINE", "POOL"})
 _SINCE_START = "*"
 
 
 def table(snapshot: FleetSnapshot) -> Table:
     """One row a replica, worst first."""
-    made = Table(box=None, pad_edge=False, header_style="bold")
+    made = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1))
     for head in _HEADS:
-        made.add_column(head, justify="left" if head in ("REPLICA", "POOL", "ENGINE", "STATE", "WHY") else "right")
+        made.add_column(head, justify="left" if head in _LEFT else "right", no_wrap=True, overflow="ellipsis")
     for view in sorted(snapshot.replicas, key=lambda r: (r.state.risk, r.pool, r.replica)):
-        made.add_row(*(Text(cell) for cell in _cells(view)[:3]), _state(view), *(Text(c) for c in _cells(view)[3:]))
+        cells = [Text(cell) for cell in _cells(view)]
+        made.add_row(cells[0], Text(view.state.value, style=_COLOURS[view.state]), *cells[1:])
     return made
-
-
-def _state(view: ReplicaView) -> Text:
-    return Text(view.state.value, style=_COLOURS[view.state])
 
 
 def _cells(view: ReplicaView) -> list[str]:
@@ -64,8 +48,6 @@ def _cells(view: ReplicaView) -> list[str]:
     engine = " ".join(filter(None, (view.engine, view.engine_version)))
     return [
         view.replica,
-        view.pool,
-        engine or "-",
         _count(view.running),
         _count(view.waiting),
         "-" if view.kv_usage is None else f"{100 * view.kv_usage:.0f}",
@@ -74,7 +56,8 @@ def _cells(view: ReplicaView) -> list[str]:
         _seconds(ttft.p50) + ttft_mark,
         _seconds(ttft.p95) + ttft_mark,
         _seconds(tpot.p50) + tpot_mark,
-        view.why,
+        engine or "-",
+        view.pool,
     ]
 
 
@@ -85,7 +68,10 @@ def _known(window: LatencyView, since_start: Buckets | None) -> tuple[LatencyVie
 
 
 def lines(snapshot: FleetSnapshot) -> Iterator[str]:
-    """Below the table: pools with their SLO, sources in trouble, notes."""
+    """Below the table: why replicas are not well, pools with their SLO, sources in trouble, notes."""
+    for view in sorted(snapshot.replicas, key=lambda r: (r.state.risk, r.pool, r.replica)):
+        if view.state is not ReplicaState.OK:
+            yield f"{view.replica} is {view.state.value}: {view.why}"
     if any(_known(r.ttft, r.sample.ttft if r.sample else None)[1] for r in snapshot.replicas):
         yield f"{_SINCE_START} since the engine's start: nothing finished between the two looks"
     for pool in snapshot.pools:
@@ -93,7 +79,8 @@ def lines(snapshot: FleetSnapshot) -> Iterator[str]:
         told = [
             f"{n} {word}" for n, word in (*states, (pool.stale, "stale"), (pool.down, "down")) if n or word == "ready"
         ]
-        yield f"pool {pool.pool}: {', '.join(told)}, {_count(pool.waiting)} waiting, {_rate(pool.request_rate)} requests/s"
+        load = f"{_count(pool.waiting)} waiting, {_rate(pool.request_rate)} requests/s"
+        yield f"pool {pool.pool}: {', '.join(told)}, {load}"
         for slo in pool.slos:
             met = slo.attainment
             share = "unknown" if met is None else f"{met.low:.1%}" if met.exact else f"{met.low:.1%} to {met.high:.1%}"

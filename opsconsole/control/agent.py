@@ -57,6 +57,8 @@ Build = Callable[[AgentSettings, Clock], Parts]
 
 def run_agent(settings: AgentSettings, build: Build, clock: Clock | None = None) -> int:
     """Run until a signal or the parent's end. The exit code: 0, or 1 when the API could not be kept up."""
+    if settings.listen is not None:
+        server.check_listen(settings.listen, settings.tokens)
     logs.set_up(settings.json_log)
     ticking = clock or SystemClock()
     with server.sole_agent(settings.data_dir):
@@ -104,7 +106,6 @@ async def serve(loop: Loop, clock: Clock, stop: asyncio.Event) -> int:
     api = Api(loop, orders, settings.tokens)
     listeners: list[tuple[server.QuietServer, socket.socket]] = []
     if settings.listen is not None:
-        server.check_listen(settings.listen, settings.tokens)
         listeners.append((server.server(api.app, settings.listen), server.tcp_listener(settings.listen)))
     listeners.append((server.server(api.app), server.unix_listener(settings.socket_path)))
     ticking = asyncio.create_task(loop.run(stop))
@@ -154,8 +155,7 @@ def observed_state(snapshot: FleetSnapshot | None, pool: str) -> PoolState:
         )
         for r in views
     )
-    gone = (ReplicaState.DOWN, ReplicaState.DRAINING)
-    return PoolState(pool, sum(r.state not in gone for r in views), members)
+    return PoolState(pool, sum(r.state is not ReplicaState.DRAINING for r in views), members)
 
 
 async def watch_parent(pid: int, stop: asyncio.Event, clock: Clock) -> None:

@@ -221,9 +221,8 @@ def _waiting(view: PoolView | None) -> float | None:
 
 
 def _present(snapshot: FleetSnapshot, pool: str) -> int:
-    """Replicas that are or will be there, where no actuator can say how many are wanted."""
-    gone = (ReplicaState.DOWN, ReplicaState.DRAINING)
-    return sum(r.pool == pool and r.state not in gone for r in snapshot.replicas)
+    """Replicas that are meant to be there, where no actuator can say: all that are not on their way out."""
+    return sum(r.pool == pool and r.state is not ReplicaState.DRAINING for r in snapshot.replicas)
 
 
 async def _wait(stop: asyncio.Event, clock: Clock, seconds: float) -> None:

@@ -143,7 +143,7 @@ def _lines(data_dir: Path, kind: str) -> list[Any]:
 
 @pytest.mark.parametrize(
     ("state", "wanted"),
-    [(ReplicaState.OK, 1), (ReplicaState.WARMING, 1), (ReplicaState.DOWN, 0), (ReplicaState.DRAINING, 0)],
+    [(ReplicaState.OK, 1), (ReplicaState.WARMING, 1), (ReplicaState.DOWN, 1), (ReplicaState.DRAINING, 0)],
 )
 def test_where_nothing_can_be_asked_the_observed_replicas_stand_in(state: ReplicaState, wanted: int) -> None:
     snapshot = FleetSnapshot(1, 1.0, "f", "advise", replicas=(ReplicaView("r0", "chat", state, "why"),))

@@ -1,0 +1,190 @@
+"""The configuration: strength of sources, units, and errors that name where and what."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from opsconsole.clock import ManualClock
+from opsconsole.commands.config_cmd import TEMPLATE
+from opsconsole.config import find, load
+from opsconsole.control.configured import agent_settings, sources
+from opsconsole.control.settings import Mode, Role
+from opsconsole.errors import ConfigError
+
+FILE = """
+[agent]
+interval = "2s"
+[slo.chat]
+ttft = "1s"
+tpot = "80 ms"
+target = "95%"
+[pool.Chat-A]
+minimum = 2
+maximum = 6
+slo = ["chat"]
+targets = ["10.0.0.7:8000"]
+[act]
+mode = "off"
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    file = tmp_path / "fleet.toml"
+    file.write_text(FILE)
+    return file
+
+
+def test_units_are_seconds_and_fractions(path: Path) -> None:
+    config = load(path, {}).config
+    slo = config.slo["chat"]
+    assert (config.agent.interval, slo.ttft, slo.target) == (2.0, 1.0, 0.95)
+    assert slo.tpot == pytest.approx(0.08)
+
+
+def test_a_flag_beats_a_variable_beats_the_file(path: Path) -> None:
+    env = {"OPSCONSOLE_ACT__MODE": "advise", "OPSCONSOLE_AGENT__INTERVAL": "3s", "OPSCONSOLE_API_KEY": "none of ours"}
+    assert load(path, {}).config.act.mode == "off"
+    loaded = load(path, env, {"agent.interval": "4s", "agent.fleet": None})
+    assert (loaded.config.act.mode, loaded.config.agent.interval) == ("advise", 4.0)
+    assert loaded.origins["act.mode"] == "OPSCONSOLE_ACT__MODE"
+    assert loaded.origins["agent.interval"] == "--interval"
+
+
+def test_a_variable_reaches_a_pool_by_its_name_in_capitals(path: Path) -> None:
+    env = {"OPSCONSOLE_POOL__CHAT_A__MAXIMUM": "9", "OPSCONSOLE_SOURCES__TARGETS": "a:1, b:2"}
+    config = load(path, env).config
+    assert (config.pool["Chat-A"].maximum, config.sources.targets) == (9, ("a:1", "b:2"))
+
+
+def test_the_file_is_found_by_variable_then_here_then_in_the_users_folder(tmp_path: Path) -> None:
+    home, here = tmp_path / "home", tmp_path / "here"
+    here.mkdir()
+    own = home / ".config" / "opsconsole" / "config.toml"
+    own.parent.mkdir(parents=True)
+    assert find({"HOME": str(home)}, here) is None
+    own.touch()
+    assert find({"HOME": str(home)}, here) == own
+    (here / "opsconsole.toml").touch()
+    assert find({"HOME": str(home)}, here) == here / "opsconsole.toml"
+    assert find({"HOME": str(home), "OPSCONSOLE_CONFIG": "/x.toml"}, here) == Path("/x.toml")
+
+
+@pytest.mark.parametrize(
+    ("text", "env", "flags", "words"),
+    [
+        ("a =", {}, {}, "fleet.toml is not TOML"),
+        ("[agent]\nintervall = 1", {}, {}, "fleet.toml: agent.intervall: is no key here"),
+        ("[pool.a]\nminimum = 5\nmaximum = 2", {}, {}, "fleet.toml: pool.a: minimum 5 is above maximum 2"),
+        ("[pool.a]\nminimum = -1", {}, {}, "pool.a.minimum: Input should be greater than or equal to 0 (given -1)"),
+        ('[pool.a]\nslo = ["x"]', {}, {}, "pool.a.slo names 'x', and there is no [slo.x]"),
+        ('[slo.a]\nttft = "fast"', {}, {}, "slo.a.ttft: 'fast' is no duration: write 80ms"),
+        ("[slo.a]\ntarget = 0.9", {}, {}, "slo.a: give at least one bound"),
+        ('[slo.a]\nttft = 1\ntarget = "101%"', {}, {}, "slo.a.target: Input should be less than 1"),
+        ('[[agent.tokens]]\nname = "a"', {}, {}, "agent.tokens.0: token a needs either secret or file"),
+        ("", {"OPSCONSOLE_ACT__MODE": "go"}, {}, "OPSCONSOLE_ACT__MODE: act.mode: Input should be 'off'"),
+        ("", {"OPSCONSOLE_NO__SUCH": "1"}, {}, "OPSCONSOLE_NO__SUCH: no"),
+        ("act = 1", {"OPSCONSOLE_ACT__MODE": "off"}, {}, "sets a key of act, which is no table"),
+        ("", {}, {"agent.interval": "0s"}, "--interval: agent.interval: Input should be greater than 0"),
+    ],
+)
+def test_an_error_names_where_it_was_given_and_the_key(
+    tmp_path: Path, text: str, env: Mapping[str, str], flags: Mapping[str, Any], words: str
+) -> None:
+    path = tmp_path / "fleet.toml"
+    path.write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        load(path, env, flags)
+    assert words in str(caught.value)
+
+
+def test_every_mistake_is_told_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "fleet.toml"
+    path.write_text("[agent]\nx = 1\n[act]\ny = 1\n")
+    with pytest.raises(ConfigError) as caught:
+        load(path, {})
+    assert len(str(caught.value).splitlines()) == 2
+
+
+def test_an_unreadable_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"missing\.toml cannot be read"):
+        load(tmp_path / "missing.toml", {})
+    (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(ConfigError, match=r"binary\.toml cannot be read"):
+        load(tmp_path / "binary.toml", {})
+
+
+def test_a_secret_is_not_in_what_is_shown_of_it(tmp_path: Path) -> None:
+    path = tmp_path / "fleet.toml"
+    path.write_text('[[agent.tokens]]\nname = "a"\nsecret = "hunter2hunter2"\n')
+    assert "hunter2" not in repr(load(path, {}).config)
+    path.write_text('[[agent.tokens]]\nname = "a"\nsecret = "hunter2"\n')
+    with pytest.raises(ConfigError) as caught:
+        load(path, {})
+    assert "at least 8" in str(caught.value) and "hunter2" not in str(caught.value)
+
+
+def test_the_template_is_right_and_names_every_key() -> None:
+    loaded = load(TEMPLATE, {})
+    settings = agent_settings(loaded, {})
+    assert settings.mode is Mode.ADVISE and settings.pools[0].name == "default"
+    text = TEMPLATE.read_text()
+    for table in (loaded.config.agent, loaded.config.pool["default"], loaded.config.sources, loaded.config.act):
+        for key in type(table).model_fields:
+            if key not in ("step_up", "stabilise_up", "to_zero_after", "capacity", "via", "role"):
+                assert key in text, f"{key} is not in the template"
+
+
+def test_settings_come_out_as_configured(path: Path, tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("from-the-file\n")
+    more = f'[[agent.tokens]]\nname = "ops"\nrole = "operate"\nfile = "{tmp_path}/token"\n'
+    path.write_text(FILE.replace("[agent]", f'[agent]\nlisten = "127.0.0.1:9400"\n{"data_dir"} = "{tmp_path}"') + more)
+    settings = agent_settings(load(path, {}))
+    (pool,) = settings.pools
+    assert (pool.limits.minimum, pool.limits.maximum, pool.spec.slos[0].ttft) == (2, 6, 1.0)
+    assert settings.listen is not None and (settings.listen.host, settings.listen.port) == ("127.0.0.1", 9400)
+    assert (settings.tokens[0].secret, settings.tokens[0].role) == ("from-the-file", Role.OPERATE)
+    assert "from-the-file" not in repr(settings)
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ('policy = "clever"', "fleet.toml: pool.p.policy: 'clever' is unknown; use one of"),
+        ('via = "keda"', "pool.p.via: 'keda' is not supported yet"),
+        ("stabilise_down = 1", "stabilise_down 1 s is shorter than the measurement lag 10 s"),
+        ('[alerts]\nmute = ["x"]', "alerts.mute: 'x' is unknown"),
+        ('[act]\nmode = "act"', "act.mode: nothing here can be acted on"),
+        ('[agent]\nlisten = "9400"', "agent.listen: '9400' is no HOST:PORT"),
+        ('[[agent.tokens]]\nname = "a"\nfile = "/no/such"', "/no/such cannot be read"),
+    ],
+)
+def test_what_names_nothing_is_refused_by_key(tmp_path: Path, more: str, words: str) -> None:
+    path = tmp_path / "fleet.toml"
+    path.write_text(f"[pool.p]\n{more}\n")
+    with pytest.raises(ConfigError) as caught:
+        agent_settings(load(path, {}))
+    assert words in str(caught.value)
+
+
+async def test_sources_are_made_from_every_kind_that_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "fleet.toml"
+    path.write_text(
+        '[pool.a]\ntargets = ["h:1"]\n[pool.b]\nselector = "app=b"\n[sources]\ndns = ["name:2"]\nfiles = ["x.json"]\n'
+        'prometheus = { url = "http://p:9090" }\nheaders = { X = "1" }\n'
+    )
+    made = list(sources(load(path, {}), ManualClock()))
+    assert [source.name for source in made] == ["scrape", "prometheus"]
+    for source in made:
+        await source.close()
+
+
+def test_no_source_at_all_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "fleet.toml"
+    path.touch()
+    with pytest.raises(ConfigError, match="names no source"):
+        list(sources(load(path, {}), ManualClock()))
