@@ -61,9 +61,26 @@ def causes(family: list[Row], losing: list[Row], evidence: Evidence, min_stable:
         for key in wanted & set(everything):
             if len(found[key].pairs) < MAX_PAIRS:
                 _join(found[key], everything[key])
+    _fold(found)
     for cause in found.values():
         cause.pairs.sort(key=lambda pair: pair.requests)
     return sorted(found.values(), key=lambda cause: (cause.first.request.index if cause.first else 0, cause.path))
+
+
+def _fold(found: dict[tuple[str, str], Cause]) -> None:
+    """Left-over lines of a drawn block belong to the block: where it is cut by lines that happened to stay."""
+    for key, cause in list(found.items()):
+        block = found.get((cause.path, "block"))
+        if block is None or block is cause or cause.code != "PX111":
+            continue
+        seen = {pair.requests for pair in block.pairs}
+        block.pairs += [pair for pair in cause.pairs if pair.requests not in seen]
+        by_request = {pair.requests: pair for pair in cause.pairs}
+        earlier = [by_request.get(pair.requests, pair) for pair in block.pairs]
+        block.pairs = [min(pair, other, key=lambda p: p.char) for pair, other in zip(block.pairs, earlier, strict=True)]
+        block.stable = max(block.stable, cause.stable)
+        block.rows |= cause.rows
+        del found[key]
 
 
 def _join(cause: Cause, other: Cause) -> None:
