@@ -29,6 +29,7 @@ from opsconsole.observe.dialects.normalise import new_memo, normalise
 from opsconsole.observe.exposition import scan
 from opsconsole.observe.fetch import FetchOptions
 from opsconsole.observe.scrape import ScrapeOptions, ScrapeSource
+from opsconsole.observe.sharded import ShardedSource
 from opsconsole.observe.targets import StaticTargets, target_at
 
 PAGE = Path(__file__).parents[1] / "data" / "pages" / "vllm-0.32.0-served.txt"
@@ -112,11 +113,16 @@ async def serve_replicas() -> None:
     await server.serve_forever()
 
 
-async def measure(port: int, replicas: int, ticks: int, interval: float) -> list[str]:
+async def measure(port: int, replicas: int, ticks: int, interval: float, shards: int) -> list[str]:
     """CPU a replica and tick: scraping alone, and with the fold and the history; how late the ticks were."""
     targets = [target_at(f"http://127.0.0.1:{port}/metrics?r={n}", name=f"r{n:04}") for n in range(replicas)]
     options = ScrapeOptions(FetchOptions(timeout_s=5.0), budget_s=max(0.8, interval * 5), spread_s=0.3 * interval)
-    source, state = ScrapeSource(StaticTargets(targets), SystemClock(), options), FleetState()
+    source: ScrapeSource | ShardedSource
+    if shards:
+        source = ShardedSource(StaticTargets(targets), SystemClock(), options, shards)
+    else:
+        source = ScrapeSource(StaticTargets(targets), SystemClock(), options)
+    state = FleetState()
     pools = [PoolSpec("default", slos=(SloSpec("default", 1.0, 0.08),))]
     observed = folded = written = 0.0
     late: list[float] = []
@@ -155,7 +161,7 @@ async def measure(port: int, replicas: int, ticks: int, interval: float) -> list
     ]  # fmt: skip
 
 
-def bench_fleet(sizes: Sequence[int], ticks: int, interval: float) -> None:
+def bench_fleet(sizes: Sequence[int], ticks: int, interval: float, shards: int) -> None:
     server = subprocess.Popen([sys.executable, __file__, "--serve"], stdout=subprocess.PIPE, text=True)
     try:
         assert server.stdout is not None
@@ -164,7 +170,7 @@ def bench_fleet(sizes: Sequence[int], ticks: int, interval: float) -> None:
             f"Direct scrape over loopback, gzip, {ticks} ticks every {interval:g} s. "
             "Milliseconds of CPU a replica and tick."
         )
-        rows = [asyncio.run(measure(port, size, ticks, interval)) for size in sizes]
+        rows = [asyncio.run(measure(port, size, ticks, interval, shards)) for size in sizes]
         table(("replicas", "scrape", "fold", "history", "all", "of a core", "late ms", "RSS MB", "answered"), rows)
     finally:
         server.terminate()
@@ -176,6 +182,7 @@ def main() -> None:
     options.add_argument("--replicas", default="10,100,300,1000")
     options.add_argument("--ticks", type=int, default=8)
     options.add_argument("--interval", type=float, default=1.0)
+    options.add_argument("--shards", type=int, default=0, help="reader processes; their CPU is not in the table")
     options.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     given = options.parse_args()
     if given.serve:
@@ -183,7 +190,7 @@ def main() -> None:
             asyncio.run(serve_replicas())
         return
     bench_page()
-    bench_fleet([int(size) for size in given.replicas.split(",")], given.ticks, given.interval)
+    bench_fleet([int(size) for size in given.replicas.split(",")], given.ticks, given.interval, given.shards)
 
 
 if __name__ == "__main__":
