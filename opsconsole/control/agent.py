@@ -22,6 +22,7 @@ from opsconsole.clock import Clock, SystemClock
 from opsconsole.control import logs, server
 from opsconsole.control.api import Api
 from opsconsole.control.deciding import Laws
+from opsconsole.control.forecasting import Forecasting
 from opsconsole.control.hands import Hands
 from opsconsole.control.journal import Journal
 from opsconsole.control.loop import Loop
@@ -49,6 +50,7 @@ class Parts:
     sources: Sequence[Source]
     actuators: Mapping[str, Actuator] = field(default_factory=dict)
     laws: Laws = policy
+    forecasting: Forecasting | None = None
     reload: Callable[[], AgentSettings] | None = None  # on SIGHUP
 
 
@@ -94,7 +96,17 @@ async def compose(settings: AgentSettings, parts: Parts, store: Store, clock: Cl
     fallback = NullActuator(lambda pool: observed["ask"](pool))
     hands = Hands(parts.actuators, fallback, store, clock)
     folded = await asyncio.to_thread(recall_fleet, settings, clock.now())
-    loop = Loop(settings, parts.sources, hands, parts.laws, Journal(store), clock, folded=folded, threaded=threaded)
+    loop = Loop(
+        settings,
+        parts.sources,
+        hands,
+        parts.laws,
+        Journal(store),
+        clock,
+        folded=folded,
+        forecasting=parts.forecasting,
+        threaded=threaded,
+    )
     observed["ask"] = lambda pool: observed_state(loop.feed.newest, pool)
     return loop
 
@@ -103,7 +115,7 @@ async def serve(loop: Loop, clock: Clock, stop: asyncio.Event) -> int:
     """Tick and answer until `stop`."""
     settings = loop.settings
     orders = Orders(loop, clock)
-    api = Api(loop, orders, settings.tokens)
+    api = Api(loop, orders, settings.tokens, forecasts=loop.forecasting.views)
     listeners: list[tuple[server.QuietServer, socket.socket]] = []
     if settings.listen is not None:
         listeners.append((server.server(api.app, settings.listen), server.tcp_listener(settings.listen)))

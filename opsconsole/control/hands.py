@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sqlite3
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple, TypeVar
@@ -116,7 +117,14 @@ class Hands:
     async def apply(self, plan: Plan, by: str, tick: int | None) -> tuple[tuple[JournalEntry, ...], Outcome]:
         """Write the act down, do it, and say what came of it so far."""
         now = self._clock.now()
-        if not self._store.begin_act(plan, by, now):
+        try:
+            fresh = self._store.begin_act(plan, by, now)
+        except (sqlite3.Error, OSError) as error:
+            log.exception("an act cannot be written down")
+            return (), Outcome(
+                plan.plan_id, "refused", now, f"nothing is done that cannot be written down: {error}", by=by
+            )
+        if not fresh:
             return (), Outcome(plan.plan_id, "refused", now, "this plan was applied before", by=by)
         try:
             outcome = await self._call(self.actuator(plan.pool).apply(plan, by))
@@ -128,7 +136,7 @@ class Hands:
             outcome = Outcome(plan.plan_id, "running", self._clock.now(), f"no answer yet: {error}", by=by)
             return (plan_entry(plan, by, now, tick), outcome_entry(plan, outcome, tick)), outcome
         outcome = replace(outcome, by=by)
-        self._store.update_act(outcome)
+        self._note(outcome)
         if outcome.status == "running":
             self._open[plan.plan_id] = Act(plan, by, now, "running")
         return (plan_entry(plan, by, now, tick), outcome_entry(plan, outcome, tick)), outcome
@@ -142,11 +150,21 @@ class Hands:
             if outcome is None or (outcome.status == "running"):
                 continue
             outcome = replace(outcome, by=act.by)
-            self._store.update_act(outcome)
+            if not self._note(outcome):
+                continue
             del self._open[act.plan.plan_id]
             outcomes.append(outcome)
             entries.append(outcome_entry(act.plan, outcome, tick))
         return tuple(outcomes), tuple(entries)
+
+    def _note(self, outcome: Outcome) -> bool:
+        """Keep an outcome; one that cannot be written stays open and is asked for again."""
+        try:
+            self._store.update_act(outcome)
+        except (sqlite3.Error, OSError):
+            log.exception("an outcome cannot be written down")
+            return False
+        return True
 
     async def _ask(self, act: Act) -> Outcome | None:
         try:

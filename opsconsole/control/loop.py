@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import sqlite3
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from opsconsole.act.actuator import PoolState
 from opsconsole.client.wire import dumps
@@ -20,6 +21,7 @@ from opsconsole.control.alerts import AlertBook
 from opsconsole.control.deciding import Decided, Decider, Laws
 from opsconsole.control.events import replica_events
 from opsconsole.control.feed import Feed
+from opsconsole.control.forecasting import Forecasting, Guarded, NoForecast
 from opsconsole.control.hands import Hands
 from opsconsole.control.journal import Journal, alert_entries
 from opsconsole.control.logs import log_entries
@@ -37,6 +39,7 @@ from opsconsole.observe.source import Source
 from policies.situation import Situation
 
 log = logging.getLogger(__name__)
+MOST_UNWRITTEN = 1000  # journal lines kept for a disk that comes back
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,7 @@ class Loop:
         *,
         meter: Meter | None = None,
         folded: FleetState | None = None,
+        forecasting: Forecasting | None = None,
         threaded: bool = True,
     ) -> None:
         self.settings = settings
@@ -69,6 +73,7 @@ class Loop:
         self.feed = Feed()
         self.meter = meter or Meter()
         self.ring = Ring()
+        self.forecasting = Guarded(forecasting or NoForecast())
         self._sources = tuple(sources)
         self._clock = clock
         self._threaded = threaded
@@ -81,6 +86,7 @@ class Loop:
         self.alerts = AlertBook(silences=found.silences)
         self._tick = found.last_tick
         self._decider = Decider(laws, settings.baselines)
+        self._unwritten: tuple[JournalEntry, ...] = ()
         self._problems = self._decider.recall(found.memories)
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -102,7 +108,7 @@ class Loop:
         self.feed.close()
 
     async def tick(self, late_s: float = 0.0) -> TickRecord:
-        """One turn. Raises only when the journal cannot be written."""
+        """One turn. Raises nothing that a replica, source, law, actuator or disk can cause."""
         watch = Stopwatch(self._clock, self.meter)
         now = self._clock.now()
         settings = self.settings
@@ -116,6 +122,8 @@ class Loop:
         given = FoldInput(self._tick, now, settings, wants, gathered.sources, self.holds.notes(now))
         snapshot, self._folded = safe_fold(given, gathered.observations, self._folded)
         watch.lap("fold")
+        self.forecasting.observe(snapshot)
+        watch.lap("forecast")
         decided = self._decide(snapshot, standings) if self._is_due(now) else ()
         self.ring.push(snapshot)
         watch.lap("decide")
@@ -125,7 +133,7 @@ class Loop:
         self.alerts, changes = self.alerts.update(snapshot, settings.alerts)
         lines = (*self._errors(decided), *replica_events(self._previous, snapshot), *entries, *acted)
         lines = (*lines, *alert_entries(changes, snapshot))
-        text = await self._write(snapshot, decided, lines)
+        snapshot, text = await self._keep(snapshot, decided, lines)
         watch.lap("journal")
         self._previous = snapshot
         self._show(snapshot, decided, outcomes, text)
@@ -168,6 +176,7 @@ class Loop:
             want=_present(snapshot, pool.name) if standing.state is None else standing.state.want,
             frozen_reason=standing.problem,
             holds=self.holds,
+            outlooks=self.forecasting.outlooks(pool.name, snapshot.at),
             queue=(*self.ring.series(pool.name, _waiting), (snapshot.at, _waiting(snapshot.pool(pool.name)))),
             interval_s=self.settings.decide_every_s or self.settings.interval_s,
         )
@@ -196,6 +205,22 @@ class Loop:
         if decided:
             self._failing = fresh
         return tuple(JournalEntry(0, now, "error", "", text, self._tick) for text in lines)
+
+    async def _keep(
+        self, snapshot: FleetSnapshot, decided: Sequence[Decided], lines: Sequence[JournalEntry]
+    ) -> tuple[FleetSnapshot, str]:
+        """Write the tick down. A disk that is full must not blind the screens: then it is shown, with a note."""
+        waiting = (*self._unwritten, *lines)
+        try:
+            text = await self._write(snapshot, decided, waiting)
+        except (sqlite3.Error, OSError) as error:
+            log.exception("the tick cannot be written")
+            self.meter.failed()
+            self._unwritten = waiting[-MOST_UNWRITTEN:]
+            told = replace(snapshot, notes=(*snapshot.notes, f"the journal cannot be written: {error}"))
+            return told, dumps(told)
+        self._unwritten = ()
+        return snapshot, text
 
     async def _write(self, snapshot: FleetSnapshot, decided: Sequence[Decided], lines: Sequence[JournalEntry]) -> str:
         def write() -> str:

@@ -15,7 +15,6 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from opsconsole.domain.records import AlertView, DecisionView, FleetSnapshot, Outcome
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
-STEPS = ("observe", "fold", "decide", "act", "journal")
 _BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 
 

@@ -15,6 +15,7 @@ from opsconsole.act.actuator import Actuator
 from opsconsole.act.pretend import PretendWorld
 from opsconsole.clock import Clock, ManualClock
 from opsconsole.control.agent import Parts, compose
+from opsconsole.control.forecasting import Forecasting
 from opsconsole.control.loop import Loop
 from opsconsole.control.settings import AgentSettings, Mode, PoolSettings
 from opsconsole.domain.fleet import PoolSpec
@@ -135,9 +136,15 @@ def replace_stage(stage: Stage, settings: AgentSettings, store: Store, loop: Loo
 
 
 async def _loop(
-    settings: AgentSettings, clock: Clock, world: Actuator, source: WorldSource, law: Policy, store: Store
+    settings: AgentSettings,
+    clock: Clock,
+    world: Actuator,
+    source: WorldSource,
+    law: Policy,
+    store: Store,
+    forecasting: Forecasting | None = None,
 ) -> Loop:
-    parts = Parts([source], {"chat": world}, lambda name: law)
+    parts = Parts([source], {"chat": world}, lambda name: law, forecasting)
     return await compose(settings, parts, store, clock, threaded=False)
 
 
@@ -149,7 +156,9 @@ async def make_stage(tmp_path: Path) -> AsyncIterator[MakeStage]:
     """`await make_stage(want=2, mode=Mode.ACT, ...)`: a loop over a pretended world."""
     stores: list[Stage] = []
 
-    async def make(want: int = 2, law: Policy | None = None, **settings: Any) -> Stage:
+    async def make(
+        want: int = 2, law: Policy | None = None, forecasting: Forecasting | None = None, **settings: Any
+    ) -> Stage:
         clock = ManualClock()
         world = PretendWorld(clock)
         world.create(want)
@@ -160,7 +169,7 @@ async def make_stage(tmp_path: Path) -> AsyncIterator[MakeStage]:
             **{"data_dir": tmp_path, "mode": Mode.ACT, "allow_intents": True, "pools": (pool,), **settings}
         )
         store = Store(made.database)
-        loop = await _loop(made, clock, world, source, asked, store)
+        loop = await _loop(made, clock, world, source, asked, store, forecasting)
         stage = Stage(clock, world, source, asked, made, store, loop)  # type: ignore[arg-type]
         stores.append(stage)
         return stage

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
@@ -10,10 +11,13 @@ from typing import Any
 import pytest
 
 from opsconsole.act.actuator import PoolState
+from opsconsole.control.agent import reload_settings
+from opsconsole.control.alerts import Silence
 from opsconsole.control.settings import Mode
 from opsconsole.domain.records import HoldView, Plan, PlanKind, ReplicaState
-from opsconsole.errors import OpsConsoleError, PlanRefused
+from opsconsole.errors import ConfigError, OpsConsoleError, PlanRefused
 from opsconsole.history.reader import Reader
+from policies.situation import Outlook
 
 Make = Callable[..., Awaitable[Any]]
 
@@ -291,26 +295,117 @@ async def test_run_ticks_at_every_interval_and_ends_when_told(make_stage: Make) 
     assert stage.loop.feed.newest.tick == 6
 
 
-async def test_a_tick_that_cannot_be_written_is_counted_and_the_next_one_goes_on(make_stage: Make) -> None:
+async def test_a_tick_that_cannot_be_written_is_shown_with_a_note_and_its_lines_come_later(make_stage: Make) -> None:
     stage = await make_stage()
-    stop = asyncio.Event()
-    real, broken = stage.loop.journal.write, {"once": True}
+    real = stage.loop.journal.write
 
     def failing(*given: Any) -> Any:
-        if broken.pop("once", False):
-            raise OSError("disk full")
-        return real(*given)
+        raise sqlite3.OperationalError("database or disk is full")
 
     stage.loop.journal.write = failing
+    stage.law.target = 3
+    record = await stage.loop.tick()
+    assert stage.loop.feed.newest.notes == ("the journal cannot be written: database or disk is full",)
+    assert record.plans and b"opsconsole_tick_failures_total 1.0" in stage.loop.meter.text()
+    stage.loop.journal.write = real
+    await stage.ticks(1)
+    assert stage.journal("plan") == ["scale chat from 2 to 3: the test wants 3"]
+    assert stage.loop.feed.newest.notes == ()
+
+
+async def test_nothing_is_done_that_cannot_be_written_down(make_stage: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = await make_stage()
+    stage.law.target = 3
+
+    def full(self: Any, plan: Plan, by: str, at: float) -> bool:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(stage.store), "begin_act", full)
+        await stage.ticks(2)
+    assert stage.world.applied == 0
+    await stage.ticks(6)
+    assert stage.world.applied == 1
+
+
+async def test_an_error_nobody_thought_of_does_not_end_the_loop(
+    make_stage: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = await make_stage()
+    monkeypatch.setattr(stage.loop, "tick", _raises)
+    stop = asyncio.Event()
     running = asyncio.create_task(stage.loop.run(stop))
     for _ in range(3):
-        for _ in range(30):
+        for _ in range(10):
             await asyncio.sleep(0)
         await stage.clock.advance(1.0)
     stop.set()
     await asyncio.wait_for(running, 5)
-    assert b"opsconsole_tick_failures_total 1.0" in stage.loop.meter.text()
-    assert stage.loop.feed.newest is not None
+    assert b"opsconsole_tick_failures_total 3.0" in stage.loop.meter.text() or b"total 4.0" in stage.loop.meter.text()
+
+
+async def _raises(late: float) -> Any:
+    raise RuntimeError("unthought of")
+
+
+class Oracle:
+    """Says what the test says, or fails."""
+
+    def __init__(self) -> None:
+        self.fails = False
+        self.seen = 0
+
+    def observe(self, snapshot: Any) -> None:
+        self.seen += 1
+        if self.fails:
+            raise ValueError("no")
+
+    def outlooks(self, pool: str, now: float) -> Any:
+        if self.fails:
+            raise ValueError("no")
+        return {"requests/s": Outlook((60.0,), (0.5,), ((3.0,),), "requests/s", "test")}
+
+    def views(self) -> Any:
+        return ()
+
+
+async def test_a_forecast_reaches_the_law_and_one_that_fails_is_not_there(make_stage: Make) -> None:
+    oracle = Oracle()
+    stage = await make_stage(forecasting=oracle)
+    await stage.ticks(1)
+    assert stage.law.seen[-1].outlooks["requests/s"].quantiles == ((3.0,),)
+    oracle.fails = True
+    await stage.ticks(1)
+    assert stage.law.seen[-1].outlooks == {} and oracle.seen == 2
+
+
+async def test_a_silence_survives_a_restart(make_stage: Make) -> None:
+    stage = await make_stage()
+    silence = Silence("source-failing", "", stage.clock.now() + 3600, "ann")
+    stage.loop.journal.write_silences((silence,), silence, stage.clock.now())
+    again = await stage.restarted()
+    again.source.ok = False
+    await again.ticks(20)
+    assert [(a.rule, a.state) for a in again.loop.alerts.views()] == [("source-failing", "silenced")]
+    again.store.close()
+
+
+async def test_a_changed_configuration_counts_from_the_next_tick_and_a_wrong_one_changes_nothing(
+    make_stage: Make,
+) -> None:
+    stage = await make_stage()
+    changed = replace(stage.settings, mode=Mode.OFF, data_dir=stage.settings.data_dir / "elsewhere")
+    reload_settings(stage.loop, lambda: changed, stage.clock)
+    stage.law.target = 4
+    await stage.ticks(2)
+    assert stage.world.applied == 0 and stage.loop.settings.data_dir == stage.settings.data_dir
+
+    def wrong() -> Any:
+        raise ConfigError("fleet.toml: act.mode: no")
+
+    reload_settings(stage.loop, wrong, stage.clock)
+    assert stage.loop.settings.mode is Mode.OFF
+    assert "configuration not reloaded: fleet.toml: act.mode: no" in stage.journal("error")
 
 
 async def test_what_a_tick_costs_is_exported(make_stage: Make) -> None:
