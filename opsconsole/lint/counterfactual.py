@@ -24,6 +24,7 @@ class Gains:
     rows: list[Row]
     possible: list[int]
     gaining: list[int]  # positions in rows
+    scale: float = 1.0  # requests of the family per row looked at
 
     @property
     def share(self) -> float:
@@ -31,7 +32,14 @@ class Gains:
 
     @property
     def tokens(self) -> int:
-        return sum(max(0, best - row.reused) for best, row in zip(self.possible, self.rows, strict=True))
+        return int(
+            self.scale * sum(max(0, best - row.reused) for best, row in zip(self.possible, self.rows, strict=True))
+        )
+
+    @property
+    def touched(self) -> int:
+        """Requests of the whole family that gain, extrapolated from the rows looked at."""
+        return round(len(self.gaining) * self.scale)
 
 
 def counterfactual(family: list[Row], rule: EngineRule, min_tokens: int, min_share: float) -> Gains:
@@ -62,7 +70,7 @@ def counterfactual(family: list[Row], rule: EngineRule, min_tokens: int, min_sha
     ]
     returning = _returning(rows, counts, set(gaining))
     gaining = [at for at in gaining if _variant(rows[at]) not in returning]
-    return Gains(rows, best, gaining)
+    return Gains(rows, best, gaining, len(family) / len(rows))
 
 
 def _reuse(

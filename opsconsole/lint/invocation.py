@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from opsconsole.errors import UsageError
 from opsconsole.lint import baseline as baselines
-from opsconsole.lint import fixrun
+from opsconsole.lint import enginestats, fixrun
 from opsconsole.lint.cache import Cache
 from opsconsole.lint.discover import Kind, Target, kind_of
 from opsconsole.lint.model import Result
@@ -77,19 +77,26 @@ def execute(wish: Invocation, settings: LintSettings, echo: Callable[[str], None
     """Run and report; returns the exit code."""
     if wish.format not in FORMATS:
         raise UsageError(f"--format {wish.format}: choose one of {', '.join(FORMATS)}.")
-    run = Run(settings, token_source(wish.tokenizer, wish.template))
     stdin: tuple[str, bytes] | None = None
-    paths = [path for path in wish.paths if path != "-"]
+    engines = [enginestats.fetch(path) for path in wish.paths if path.startswith(("http://", "https://"))]
+    settings = _with_rate(settings, engines)
+    run = Run(settings, token_source(wish.tokenizer, wish.template))
+    paths = [path for path in wish.paths if path != "-" and not path.startswith(("http://", "https://"))]
     if "-" in wish.paths:
         stdin = (wish.stdin_filename, sys.stdin.buffer.read())
-    targets = run.paths(paths) if paths or stdin is None else []
+    targets = run.paths(paths) if paths or (stdin is None and not engines) else []
     if wish.show_files:
         echo("".join(f"{target.name}\n" for target in targets))
         return 0
-    require_files(targets, stdin is not None)
+    require_files(targets, stdin is not None or bool(engines))
     if stdin is not None and wish.fix and kind_of(stdin[0]) not in (Kind.LOG, None):
         return _fix_stdin(run, stdin, wish, echo)
     result = _checked(run, targets, stdin, wish)
+    for stats in engines:
+        family, found = enginestats.report(stats, settings.block_size or 16)
+        result.families.append(family)
+        result.findings += [item for item in found if item.code in run.codes]
+        result.files += 1
     code = _fixed(run, targets, result, wish, echo, tell) if wish.fix or wish.diff else None
     if code is not None:
         return 0 if wish.exit_zero else code
@@ -104,6 +111,14 @@ def execute(wish: Invocation, settings: LintSettings, echo: Callable[[str], None
         tell(f"{note.code} {note.message}")
     code = run.exit_code(result)
     return 0 if wish.exit_zero and code == 1 else code
+
+
+def _with_rate(settings: LintSettings, engines: list[enginestats.EngineStats]) -> LintSettings:
+    """Settings with the prefill rate that an engine measured, unless one is given."""
+    rates = [stats.tokens_per_second for stats in engines if stats.tokens_per_second]
+    if settings.tokens_per_gpu_second is not None or not rates:
+        return settings
+    return replace(settings, tokens_per_gpu_second=rates[0])
 
 
 def _checked(run: Run, targets: list[Target], stdin: tuple[str, bytes] | None, wish: Invocation) -> Result:

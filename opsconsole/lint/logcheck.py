@@ -193,7 +193,7 @@ def _report(name: str, family: list[Row], gains: Gains | None, options: LogOptio
         family[0].request.file,
         before,
         after,
-        waste(items, options.rates) if extra else None,
+        waste(items, options.rates, gains.scale) if extra and gains is not None else None,
         sum(row.in_budget or 0 for row in family) if options.kv_budget else None,
         sum(value for value in cached if value is not None) if all(value is not None for value in cached) else None,
     )

@@ -40,7 +40,7 @@ def prefix_findings(found: list[Cause], family: list[Row], gains: Gains, report:
             end_char=cause.end_char,
             pairs=tuple(cause.pairs),
             family=report.name,
-            requests_touched=len(gains.gaining),
+            requests_touched=gains.touched,
             requests_total=len(family),
             tokens_lost=gains.tokens,
             stable_tokens=cause.stable,

@@ -46,10 +46,10 @@ class Rates:
     write_share: float = 1.0
 
 
-def waste(requests: Iterable[tuple[int, int, int]], rates: Rates) -> Waste:
-    """Upper bound of what could be avoided over requests given as (total, reused, reusable) tokens."""
+def waste(requests: Iterable[tuple[int, int, int]], rates: Rates, scale: float = 1.0) -> Waste:
+    """Upper bound of what could be avoided over requests given as (total, reused, reusable) tokens, times `scale`."""
     items = list(requests)
-    tokens = sum(max(0, best - now) for _, now, best in items)
+    tokens = int(scale * sum(max(0, best - now) for _, now, best in items))
     seconds: float | None = None
     basis = ""
     if rates.tokens_per_gpu_second:
@@ -58,7 +58,7 @@ def waste(requests: Iterable[tuple[int, int, int]], rates: Rates) -> Waste:
     elif rates.shape is not None and rates.peak_flops:
         shape = rates.shape
         work = sum(shape.prefill_flops(n, now) - shape.prefill_flops(n, max(now, best)) for n, now, best in items)
-        seconds = work / (rates.mfu * rates.peak_flops)
+        seconds = scale * work / (rates.mfu * rates.peak_flops)
         basis = f"from the model's shape at {rates.mfu:.0%} of {rates.peak_flops / 1e12:,.0f} TFLOP/s"
     kv = tokens * rates.shape.kv_bytes_per_token if rates.shape is not None else None
     money: float | None = None

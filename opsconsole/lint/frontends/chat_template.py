@@ -20,6 +20,9 @@ _CHAT = re.compile(r"\bfor\s+\w+\s+in\s+(?:messages|loop_messages|ns\.messages)\
 _CLOCK_CALL = re.compile(r"\b(?:strftime_now|now|utcnow|datetime\.now|date\.today)\s*\(")
 _CONDITION = re.compile(r"\{%-?\s*(?:if|elif)\s+(?P<cond>.*?)\s*-?%\}", re.S)
 _POSITIONAL = re.compile(r"\[-1\]|loop\.(?:last|index0?|revindex)|last|length|\bns\.\w+|num_|idx|index")
+_PLACE = re.compile(r"\[-1\]|loop\.(?:last|index0?|revindex)|last_\w+")
+_THINK = re.compile(r"<think>.*?</think>\s*", re.S)
+_GENERATION = re.compile(r"\{%-?\s*(?:end)?generation\s*-?%\}")
 _START = datetime(2026, 3, 9, 17, 59, 58, tzinfo=UTC)
 _STEPS = (
     ("second", timedelta(seconds=1)),
@@ -82,7 +85,8 @@ class Template:
         env.filters["tojson"] = _tojson
         env.globals.update(strftime_now=lambda fmt: self.now.strftime(fmt), raise_exception=_refuse)
         env.globals.update(now=lambda *_: self.now, utcnow=lambda: self.now)
-        self._template = env.from_string(source)
+        # `generation` marks trained text and prints nothing; it is blanked with its trimming kept out.
+        self._template = env.from_string(_GENERATION.sub("", source))
 
     def render(self, messages: list[dict[str, str]], **options: Any) -> str:
         """The prompt of a conversation, without a generation prompt unless asked."""
@@ -146,12 +150,12 @@ def _clock(file: str, source: str, template: Template, shape: dict[str, Any]) ->
 
 def _moves(file: str, source: str, template: Template, shape: dict[str, Any]) -> list[Finding]:
     found: list[Finding] = []
-    if _broken(template, shape, shape["tools"], thinking=False):
+    if _broken(template, shape, shape["tools"], thinking=False) and not _only_thinking(template, shape):
         at = _culprit(source, shape, thinking=False)
         text = "what the template prints moves with each turn: turn k is not the beginning of turn k + 1"
         found.append(_finding("PX402", file, source, at, text))
     elif _broken(template, shape, shape["tools"], thinking=True):
-        at = _culprit(source, shape, thinking=True)
+        at = _culprit(source, shape, thinking=not _broken(template, shape, shape["tools"], thinking=False))
         text = "the template removes reasoning from earlier turns, so the last answer is computed again"
         found.append(_finding("PX403", file, source, at, text))
     return found
@@ -169,10 +173,22 @@ def _broken(template: Template, shape: dict[str, Any], tools: Any, *, thinking: 
     return False
 
 
+def _only_thinking(template: Template, shape: dict[str, Any]) -> bool:
+    """Whether two turns agree once blocks of reasoning, even empty ones, are left out."""
+    for turns in (1, 2):
+        short, longer = (
+            _THINK.sub("", template.render(conversation(n, system=shape["system"]), tools=shape["tools"]))
+            for n in (turns, turns + 1)
+        )
+        if len(short) - common_prefix(short, longer) >= MIN_LOST_CHARS:
+            return False
+    return True
+
+
 def _culprit(source: str, shape: dict[str, Any], *, thinking: bool) -> int:
     """The part of a condition that makes content move: set to a constant, it repairs the template."""
     parts = [part for match in _CONDITION.finditer(source) for part in _conjuncts(match["cond"], match.start("cond"))]
-    for start, text in sorted(parts, key=lambda part: (_POSITIONAL.search(part[1]) is None, part[0])):
+    for start, text in sorted(parts, key=lambda part: (_tier(part[1]), part[0])):
         for word in ("true", "false"):
             try:
                 template = Template(source[:start] + word + source[start + len(text) :])
@@ -181,21 +197,30 @@ def _culprit(source: str, shape: dict[str, Any], *, thinking: bool) -> int:
             except Exception:
                 continue
             if repaired:
-                return start
+                return start + len(text) - len(text.lstrip("( "))
     fallback = re.search(r"\[-1\]|loop\.last|</think>|reasoning_content", source)
     return fallback.start() if fallback else 0
 
 
+def _tier(condition: str) -> int:
+    """How much a condition speaks of positions: places in the loop, then counters, then anything."""
+    return 0 if _PLACE.search(condition) else 1 if _POSITIONAL.search(condition) else 2
+
+
 def _conjuncts(condition: str, start: int) -> list[tuple[int, str]]:
-    """The parts of a condition joined by `and` and `or`, with their places; the whole where brackets are open."""
+    """The parts of a condition joined by `and` and `or` outside of brackets, with their places."""
     made: list[tuple[int, str]] = []
-    at = 0
-    for part in re.split(r"(\s+(?:and|or)\s+)", condition):
-        if not re.fullmatch(r"\s+(?:and|or)\s+", part):
-            if part.count("(") != part.count(")"):
-                return [(start, condition)]
-            made.append((start + at, part))
-        at += len(part)
+    depth = at = 0
+    for match in re.finditer(r"[()\[\]]|\s+(?:and|or)\s+", condition):
+        token = match[0]
+        if token in "([":
+            depth += 1
+        elif token in ")]":
+            depth -= 1
+        elif depth == 0:
+            made.append((start + at, condition[at : match.start()]))
+            at = match.end()
+    made.append((start + at, condition[at:]))
     return made
 
 

@@ -50,6 +50,8 @@ def _one_line(text: str) -> str:
 
 
 def _worth_showing(family: FamilyReport, result: Result) -> bool:
+    if family.file.startswith("http"):
+        return True
     return any(item.family == family.name and item.file == family.file for item in result.findings)
 
 
