@@ -16,7 +16,8 @@ from policies.situation import CapacityFacts, Situation
 
 KEEP_S = 7 * 86400.0
 MOST = 40
-ENOUGH = 3  # ticks of a kind before they count
+SETTLE_S = 60.0  # a limit must hold this long, or rates counted over a window still speak of the time before
+RUN = "full-run"
 INSIDE = 0.85  # of what a replica does at its limit, how much it does with latency still in hand
 
 
@@ -27,7 +28,7 @@ def key(pool: str, model: str | None, kind: str | None, sort: str) -> str:
 def is_full(picture: Picture) -> bool:
     """Whether the live replicas are at their limit: then what they serve is what they can."""
     limits, live = picture.situation.thresholds, len(picture.live)
-    if not live or picture.silent or picture.starting:
+    if not live or picture.silent:
         return False
     queue = picture.waiting is not None and picture.waiting > limits.queue * live
     kv = picture.kv is not None and picture.kv > limits.kv * live and (picture.waiting or 0.0) > 0
@@ -43,20 +44,40 @@ def is_served(situation: Situation, picture: Picture) -> bool:
     return picture.waiting is not None and picture.waiting <= 0.1 * situation.thresholds.queue * len(picture.live)
 
 
-def learn(picture: Picture, memory: Memory) -> Memory:
-    """Fold one tick in. Served rates are what left the queue: arrivals less the queue's growth."""
+def learn(picture: Picture, memory: Memory) -> tuple[float, Memory]:
+    """Fold one tick in. Served is what left the queue: arrivals less the queue's growth.
+
+    Also says for how many seconds the same replicas have been at their limit.
+    """
     situation = picture.situation
-    live = len(picture.live)
-    if not live or not situation.covered or situation.demand.request_rate is None:
-        return memory
-    sort = "full" if is_full(picture) else "served" if is_served(situation, picture) else None
-    if sort is None:
-        return memory
+    live, demand = len(picture.live), situation.demand
+    full = is_full(picture)
+    held, memory = _held(memory, situation.now, live, full)
+    if not live or not situation.covered or demand.request_rate is None:
+        return held, memory
+    growth = demand.waiting_growth
+    if full:
+        if held < max(SETTLE_S, demand.window_s) or growth is None:
+            return held, memory
+        return held, _remember(picture, memory, "full", max(0.0, demand.request_rate - growth))
+    if is_served(situation, picture):
+        memory = _remember(picture, memory, "served", max(0.0, demand.request_rate - (growth or 0.0)))
+    return held, memory
+
+
+def _held(memory: Memory, now: float, live: int, full: bool) -> tuple[float, Memory]:
+    """For how long the same number of replicas has been at its limit."""
+    run = memory.series(RUN)
+    if not full:
+        return 0.0, memory.with_rows(RUN, ()) if run else memory
+    if run and int(run[0][1]) == live:
+        return now - run[0][0], memory
+    return 0.0, memory.with_rows(RUN, ((now, float(live)),))
+
+
+def _remember(picture: Picture, memory: Memory, sort: str, served: float) -> Memory:
+    situation, live = picture.situation, len(picture.live)
     demand = situation.demand
-    growth = demand.waiting_growth if demand.waiting_growth is not None else 0.0 if sort == "served" else None
-    if growth is None:
-        return memory
-    served = max(0.0, (demand.request_rate or 0.0) - growth)
     row = (situation.now, served / live, (demand.prompt_rate or 0.0) / live, (demand.output_rate or 0.0) / live)
     name = key(situation.pool, situation.model, situation.kind, sort)
     rows = memory.series(name)
@@ -72,7 +93,7 @@ def facts(situation: Situation, memory: Memory) -> CapacityFacts | None:
     full = memory.series(key(situation.pool, situation.model, situation.kind, "full"))
     served = memory.series(key(situation.pool, situation.model, situation.kind, "served"))
     given = situation.capacity
-    if len(full) >= ENOUGH:
+    if full:
         at = [INSIDE * _median([row[i] for row in full]) for i in (1, 2, 3)]
         top = [max((row[i] for row in served), default=0.0) for i in (1, 2, 3)]
         rates = [max(a, b) if a > 0 else None for a, b in zip(at, top, strict=True)]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from policies import capacity, drain, lead, limits, reactive, slo_guard
+from policies import capacity, drain, lead, limits, overload, reactive, slo_guard
 from policies.consolidate import consolidate
 from policies.decision import Decision, Input, RuleResult, Verdict
 from policies.memory import Memory
@@ -63,13 +63,14 @@ def picture_of(situation: Situation, memory: Memory) -> Picture:
         seconds_, assumed = known.seconds, False
     else:
         seconds_, assumed = situation.lead_s, situation.lead_assumed
-    return draw(situation, seconds_, assumed, capacity.facts(situation, memory))
+    too_much = overload.least(memory, situation.now)
+    return draw(situation, seconds_, assumed, capacity.facts(situation, memory), too_much)
 
 
 def _decide(situation: Situation, memory: Memory, rules: Sequence[Rule]) -> tuple[Decision, Memory]:
     memory = lead.learn(situation, memory)
     picture = picture_of(situation, memory)
-    learned = capacity.learn(picture, memory)
+    learned = overload.remember(picture, *capacity.learn(picture, memory))
     if learned is not memory:
         memory = learned
         picture = picture_of(situation, memory)

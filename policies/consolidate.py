@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from policies.decision import Input, RuleResult, Verdict
 from policies.memory import Memory
+from policies.overload import MARGIN
 from policies.picture import Picture
 from policies.slo_guard import blocks_shrink
 from policies.wording import number, percent, replicas, seconds
@@ -68,6 +69,12 @@ def too_much(picture: Picture, count: int) -> str | None:
     used = picture.utilisation(count)
     if used is not None and used > limits.packed:
         return f"demand would be {percent(used)} of what {count} can serve, more than {percent(limits.packed)}"
+    rate, proved = picture.situation.demand.request_rate, picture.overload
+    if rate is not None and proved is not None and rate > MARGIN * proved * count:
+        return (
+            f"demand would be {number(rate / count)} requests/s a replica on {count}, "
+            f"and {number(proved)} was too much within the hour"
+        )
     return None
 
 

@@ -32,14 +32,11 @@ class Picture:
     running: float | None
     kv: float | None  # occupancy, summed: averaging it would pin the fleet at its size
     preempting: float | None  # per second
+    overload: float | None = None  # requests/s a replica that proved too much lately
 
     def ready_at(self, replica: ReplicaFacts) -> float:
         """When a warming replica is expected to be useful."""
         return expected(replica, self.situation.now, self.lead_s)
-
-    def supply(self, at: float) -> int:
-        """Replicas that serve at an instant: live now, and starting ones that are expected by then."""
-        return len(self.live) + sum(1 for r in self.starting if self.ready_at(r) <= at)
 
     @property
     def coming(self) -> int:
@@ -81,7 +78,13 @@ class Picture:
         return [rate / (per * capacity.low) for rate, per in pairs if rate is not None and per is not None and per > 0]
 
 
-def draw(situation: Situation, lead_s: float, lead_assumed: bool, capacity: CapacityFacts | None) -> Picture:
+def draw(
+    situation: Situation,
+    lead_s: float,
+    lead_assumed: bool,
+    capacity: CapacityFacts | None,
+    overload: float | None = None,
+) -> Picture:
     """Sort the replicas and sum what they tell."""
     now = situation.now
     live = tuple(r for r in situation.replicas if r.state in LIVE)
@@ -104,6 +107,7 @@ def draw(situation: Situation, lead_s: float, lead_assumed: bool, capacity: Capa
         running=_sum(r.running for r in live),
         kv=_sum(r.kv_usage for r in live),
         preempting=_sum(r.preempt_rate for r in live),
+        overload=overload,
     )
 
 

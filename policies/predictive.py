@@ -29,10 +29,9 @@ def forecast_floor(picture: Picture, memory: Memory) -> tuple[RuleResult, Memory
     usable = _usable(picture, level)
     if not usable:
         return RuleResult("forecast", (), None, Verdict.UNKNOWN, _why_not(picture)), memory
-    lead, interval = picture.lead_s, situation.interval_s
-    worth, _, binding = max((r.path.highest(lead, lead + interval) / r.per, -i, r) for i, r in enumerate(usable))
-    start = _ceil(worth)
-    soon = max(r.path.highest(0.0, KEEP_LEADS * lead) / r.per for r in usable)
+    interval = situation.interval_s
+    start, worth, lead, binding = _starts(picture, usable)
+    soon = max(r.path.highest(0.0, KEEP_LEADS * picture.lead_s) / r.per for r in usable)
     keep = min(situation.want, _ceil(soon))
     wants = max(start, keep)
     outlook, per = binding.outlook, binding.per
@@ -51,7 +50,7 @@ def forecast_floor(picture: Picture, memory: Memory) -> tuple[RuleResult, Memory
         f"({outlook.model}), {number(worth)} replicas' worth, wants {start}"
     )
     if keep > start:
-        text += f"; {number(soon)} replicas' worth within {seconds(KEEP_LEADS * lead)} keeps {keep}"
+        text += f"; {number(soon)} replicas' worth within {seconds(KEEP_LEADS * picture.lead_s)} keeps {keep}"
     verdict = Verdict.RAISES if wants > situation.want else Verdict.FLOORS
     return RuleResult("forecast", inputs, wants, verdict, text), memory
 
@@ -63,6 +62,26 @@ class _Readable:
     outlook: Outlook
     path: Path
     per: float
+
+
+def _starts(picture: Picture, usable: list[_Readable]) -> tuple[int, float, float, _Readable]:
+    """What must be started now: (count, replicas' worth, lead, the forecast that says so).
+
+    A plain start is needed only for what the faster tiers could not still supply later: with two sleeping replicas
+    that wake in 20 s, the need 5 minutes ahead is met by starting two fewer now.
+    """
+    best: tuple[int, float, float, _Readable] | None = None
+    faster = 0
+    leads = [(t.lead_s, max(0, t.available)) for t in picture.situation.tiers if t.lead_s < picture.lead_s]
+    for lead, available in (*sorted(leads), (picture.lead_s, 0)):
+        until = lead + picture.situation.interval_s
+        worth, readable = max(((r.path.highest(lead, until) / r.per, r) for r in usable), key=lambda found: found[0])
+        count = max(0, _ceil(worth) - faster)
+        if best is None or count > best[0]:
+            best = (count, worth, lead, readable)
+        faster += available
+    assert best is not None
+    return best
 
 
 def _usable(picture: Picture, level: float) -> list[_Readable]:

@@ -52,7 +52,8 @@ def queue(picture: Picture, memory: Memory) -> Told:
 def _for_backlog(picture: Picture, waiting: float, backlog: Backlog | None) -> int:
     """Enough for what arrives, and for what will still wait then to be gone while the replicas must be kept anyway.
 
-    At most twice what serves, unless capacity is known: a queue says too little, not how much too little.
+    Unless capacity is known, at most twice what serves, or four more where the queue's growth says how fast it is
+    served: a queue says too little, not how much too little.
     """
     limits, live = picture.situation.thresholds, len(picture.live)
     by_length, twice = math.ceil(waiting / limits.queue), max(1, 2 * live)
@@ -61,7 +62,7 @@ def _for_backlog(picture: Picture, waiting: float, backlog: Backlog | None) -> i
         return min(by_length, twice)
     within = max(1.0, picture.lead_s, picture.situation.limits.stabilise_down_s)
     by_rate = math.ceil((rate + backlog.left / within) / backlog.per_replica - 1e-9)
-    return min(by_length, by_rate if backlog.known else min(by_rate, twice))
+    return min(by_length, by_rate if backlog.known else min(by_rate, max(twice, live + 4)))
 
 
 def kv(picture: Picture, memory: Memory) -> Told:
@@ -105,6 +106,8 @@ def demand(picture: Picture, memory: Memory) -> Told:
         Input("demand", rate, "requests/s"),
         Input("sure_demand", sure.request_rate, "requests/s"),
         Input("capacity", per, "requests/s a replica"),
+        Input("capacity_low", None if capacity is None else capacity.low, "share"),
+        Input("capacity_high", None if capacity is None else capacity.high, "share"),
     )
     if not needs or capacity is None:
         why = "capacity of a replica is not known yet" if capacity is None else "demand is unknown"

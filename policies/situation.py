@@ -171,6 +171,16 @@ class ScheduleWindow:
 
 
 @dataclass(frozen=True, slots=True)
+class Tier:
+    """A faster way to supply than a plain start: sleeping replicas, nodes with the image pulled. Used first."""
+
+    name: str
+    lead_s: float  # p90 of asked-for to useful
+    available: int  # how many more it can supply now
+    cost: float | None = None  # per replica and hour, while it waits to be used
+
+
+@dataclass(frozen=True, slots=True)
 class Thresholds:
     """Where the reactive law starts to want more. Per live replica; occupancy is a fraction."""
 
@@ -208,6 +218,7 @@ class Situation:
     profile: StepProfile | None = None
     schedule: tuple[ScheduleWindow, ...] = ()
     interval_s: float = 15.0  # between decisions
+    tiers: tuple[Tier, ...] = ()  # beside the plain start, whose lead is `lead_s`
     role: str | None = None  # prefill, decode, or None
     kind: str | None = None  # node or accelerator type, under which lead and capacity are learned
     future: tuple[tuple[float, float], ...] = ()  # (time, demand in capacity units): for clairvoyant baselines only

@@ -65,7 +65,7 @@ class Hpa:
 
     def _pods(self, situation: Situation) -> Count:
         target = self.target or 0.8
-        pods = [_pod(r, self.signal) for r in situation.replicas if r.state not in ("draining", "down")]
+        pods = [_pod(r, self.signal) for r in situation.replicas if r.state != "draining"]
         wants = pods_metric(pods, target, situation.want)
         known = [p.value for p in pods if p.value is not None]
         if wants is None or not known:

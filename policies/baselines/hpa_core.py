@@ -95,10 +95,14 @@ def behave(
 ) -> tuple[int, Memory]:
     """Stabilise over past recommendations, then limit the rate against past changes; remembers both."""
     keep = max(behaviour.up_window_s, behaviour.down_window_s, SYNC_S)
+    if not memory.series(f"{name}:recommended"):
+        memory = memory.with_rows(
+            f"{name}:recommended", ((now, float(current)),)
+        )  # a new HPA begins with what is there
     memory = memory.push(f"{name}:recommended", (now, float(desired)), keep_s=keep)
     rows = memory.series(f"{name}:recommended")
-    up = min(int(r[1]) for r in rows if r[0] >= now - behaviour.up_window_s)
-    down = max(int(r[1]) for r in rows if r[0] >= now - behaviour.down_window_s)
+    up = min([desired, *(int(r[1]) for r in rows if r[0] > now - behaviour.up_window_s)])
+    down = max([desired, *(int(r[1]) for r in rows if r[0] > now - behaviour.down_window_s)])
     steady = up if current < up else down if current > down else current
     limited = _rate(memory.series(f"{name}:changed"), now, current, steady, behaviour)
     if limited != current:

@@ -20,13 +20,14 @@ GOOD = SloFacts(target=0.95, attainment_low=0.99, attainment_high=1.0)
 def fold(scenes: list[Situation]) -> Memory:
     memory = Memory()
     for scene in scenes:
-        memory = capacity.learn(picture_of(scene, memory), memory)
+        _, memory = capacity.learn(picture_of(scene, memory), memory)
     return memory
 
 
-def full(situation: Make, ticks: int = 3, rate: float = 10.0, growth: float = 2.0) -> list[Situation]:
+def full(situation: Make, ticks: int = 3, rate: float = 10.0, growth: float | None = 2.0) -> list[Situation]:
+    """So many ticks at the limit after the minute in which the rates settle."""
     demand = Demand(request_rate=rate, prompt_rate=800.0, output_rate=400.0, waiting_growth=growth)
-    return [situation(2, now=1000.0 + 10 * t, each={"waiting": 20.0}, demand=demand) for t in range(ticks)]
+    return [situation(2, now=1000.0 + 10 * t, each={"waiting": 20.0}, demand=demand) for t in range(ticks + 6)]
 
 
 def test_nothing_seen_and_nothing_given_is_unknown(situation: Make) -> None:
@@ -46,8 +47,21 @@ def test_at_the_limit_what_leaves_the_queue_is_the_capacity(situation: Make) -> 
     assert (found.source, found.samples) == ("learned", 3)
 
 
-def test_one_full_tick_is_not_enough(situation: Make) -> None:
-    assert capacity.facts(situation(), fold(full(situation, ticks=1))) is None
+def test_a_limit_counts_only_after_the_rates_have_settled(situation: Make) -> None:
+    assert capacity.facts(situation(), fold(full(situation, ticks=0))) is None
+    assert capacity.facts(situation(), fold(full(situation, ticks=1))) is not None
+
+
+def test_a_break_or_another_replica_starts_the_minute_anew(situation: Make) -> None:
+    scenes = full(situation, ticks=1)
+    calm = [*scenes[:3], situation(2, now=1030.0, demand=Demand(request_rate=1.0)), *scenes[4:]]
+    assert capacity.facts(situation(), fold(calm)) is None
+    joined = [*scenes[:3], situation(3, now=1030.0, each={"waiting": 20.0}), *scenes[4:]]
+    assert capacity.facts(situation(), fold(joined)) is None
+
+
+def test_without_the_queue_s_growth_a_limit_teaches_nothing(situation: Make) -> None:
+    assert capacity.facts(situation(), fold(full(situation, growth=None))) is None
 
 
 def test_learning_keeps_the_idle_latencies_that_were_measured(situation: Make) -> None:
@@ -58,7 +72,7 @@ def test_learning_keeps_the_idle_latencies_that_were_measured(situation: Make) -
 
 
 def test_uncertainty_is_shown_as_a_share(situation: Make) -> None:
-    scenes = [s for i, rate in enumerate((6.0, 10.0, 14.0, 10.0)) for s in full(situation, 1, rate, 0.0)]
+    scenes = [s for rate in (6.0, 10.0, 14.0, 10.0) for s in full(situation, 1, rate, 0.0)]
     scenes = [replace(s, now=1000.0 + 10 * i) for i, s in enumerate(scenes)]
     found = capacity.facts(situation(), fold(scenes))
     assert found is not None
@@ -93,9 +107,8 @@ def test_a_tick_that_proves_nothing_teaches_nothing(situation: Make, scene: dict
     assert fold([situation(2, **{**base, **scene})]) == Memory()
 
 
-def test_a_fleet_with_a_starting_replica_is_not_at_its_limit(situation: Make, replica: MakeReplica) -> None:
-    starting = replica("n", state="warming", expected_ready_at=2000.0)
-    scene = situation(replicas=(replica("a", waiting=90.0), starting), demand=Demand(request_rate=9.0))
+def test_a_fleet_with_a_silent_replica_is_not_known_to_be_at_its_limit(situation: Make, replica: MakeReplica) -> None:
+    scene = situation(replicas=(replica("a", waiting=90.0), replica("b", state="stale")))
     assert not capacity.is_full(picture_of(scene, Memory()))
 
 

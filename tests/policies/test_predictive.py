@@ -24,6 +24,7 @@ from policies.situation import (
     ScheduleWindow,
     Situation,
     Thresholds,
+    Tier,
 )
 
 Make = Callable[..., Situation]
@@ -117,6 +118,24 @@ def test_the_scarcest_measure_counts(situation: Make) -> None:
     assert floor(scene)[0] == 6
     assert floor(replace(scene, role="prefill"))[0] == 3
     assert floor(replace(scene, role="decode"))[0] == 6
+
+
+@pytest.mark.parametrize(
+    ("values", "tiers", "wants"),
+    [
+        pytest.param((2.0, 2.0, 9.0, 9.0), (), 5, id="a plain start"),
+        pytest.param((2.0, 2.0, 9.0, 9.0), (Tier("asleep", 20.0, 2),), 3, id="two could still wake later"),
+        pytest.param((9.0, 9.0, 9.0, 9.0), (Tier("asleep", 60.0, 9),), 5, id="needed soon: the fast tier starts now"),
+        pytest.param((2.0, 2.0, 9.0, 9.0), (Tier("slow", 900.0, 9),), 5, id="a tier slower than a start is none"),
+    ],
+)
+def test_faster_tiers_are_waited_for(
+    situation: Make, values: tuple[float, ...], tiers: tuple[Tier, ...], wants: int
+) -> None:
+    scene = situation(
+        1, outlooks={"requests/s": steps(*values)}, capacity=CAPACITY, lead_s=170.0, lead_assumed=False, tiers=tiers
+    )
+    assert floor(scene)[0] == wants
 
 
 def test_a_higher_quantile_buys_more_and_unsure_capacity_counts_low(situation: Make) -> None:

@@ -118,13 +118,18 @@ def test_the_rate_counts_what_the_period_already_added() -> None:
 def test_the_down_window_keeps_the_largest_recommendation_of_300_s() -> None:
     steps = [(0.0, 6), *((15.0 * i, 2) for i in range(1, 22))]
     path = play(steps, 6, Behaviour())
-    assert path[20] == 6  # t = 300 s: the 6 of t = 0 is still inside
-    assert path[21] == 2
+    assert path[19] == 6  # t = 285 s: the 6 of t = 0 is still inside
+    assert path[20] == 2
+
+
+def test_a_new_hpa_begins_with_what_is_there() -> None:
+    path = play([(15.0 * i, 2) for i in range(22)], 6, Behaviour())
+    assert path == [6] * 20 + [2, 2]
 
 
 def test_the_up_window_waits_for_the_smallest_recommendation() -> None:
     window = Behaviour(up_window_s=30.0)
-    assert play([(0.0, 2), (15.0, 6), (30.0, 5), (45.0, 5), (60.0, 5)], 2, window) == [2, 2, 2, 5, 5]
+    assert play([(0.0, 2), (15.0, 6), (30.0, 5), (45.0, 5), (60.0, 5)], 2, window) == [2, 2, 5, 5, 5]
 
 
 def test_down_policies_take_the_largest_change() -> None:

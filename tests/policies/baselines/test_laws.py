@@ -108,6 +108,14 @@ class TestHpa:
         assert (decision.target, decision.held) == (3, True)
         assert "Failed" in decision.reason
 
+    def test_a_crashed_replica_is_missing_and_counts_as_the_target_when_shrinking(
+        self, situation: Make, replica: MakeReplica
+    ) -> None:
+        """r is 0.5; filled it is (0.4 + 0.4 + 0.8) / 3 / 0.8 = 0.67 of 3, where dropping the pod would have said 1."""
+        crashed = replica("x", state="down", kv_usage=None)
+        scene = situation(replicas=(replica("a", kv_usage=0.4), replica("b", kv_usage=0.4), crashed))
+        assert ticks("hpa-kv", over_time(scene, 15.0, 21))[19:] == [3, 2]
+
     def test_a_loading_replica_that_reports_zero_pulls_the_mean_down(
         self, situation: Make, replica: MakeReplica
     ) -> None:
@@ -119,8 +127,7 @@ class TestHpa:
         scene = situation(
             replicas=(replica("a", state="down"), replica("b", state="down")), slo=SloFacts(ttft=1.0, ttft_p95=9.0)
         )
-        past = Memory(rows={})
-        assert ask("hpa-ttft", replace(scene, now=1000.0), past).target == 1
+        assert ticks("hpa-ttft", over_time(scene, 15.0, 21))[19:] == [2, 1]
 
     def test_scaled_to_zero_by_hand_it_is_disabled(self, situation: Make) -> None:
         decision = ask("hpa-queue", situation(0))
@@ -129,7 +136,7 @@ class TestHpa:
     def test_shrinks_only_after_its_window(self, situation: Make) -> None:
         busy, calm = situation(4, each={"waiting": 5.0}), situation(4, each={"waiting": 1.0})
         scenes = [busy, *(replace(calm, now=1000.0 + 15.0 * i) for i in range(1, 22))]
-        assert ticks("hpa-queue", scenes)[19:] == [4, 4, 1]
+        assert ticks("hpa-queue", scenes)[18:] == [4, 4, 1, 1]
 
 
 class TestKedaEpp:
@@ -148,8 +155,8 @@ class TestKedaEpp:
         assert ask("keda-epp", situation(2, each={"waiting": waiting, "running": running})).target == target
 
     def test_an_empty_answer_reads_as_zero_and_shrinks(self, situation: Make) -> None:
-        scenes = over_time(situation(3, each={"waiting": None, "running": None}), 15.0, 2)
-        assert ticks("keda-epp", scenes) == [1, 1]
+        scenes = over_time(situation(3, each={"waiting": None, "running": None}), 15.0, 21)
+        assert ticks("keda-epp", scenes)[19:] == [3, 1]
 
     def test_wakes_from_zero_and_sleeps_after_the_cooldown(self, situation: Make) -> None:
         limits = Limits(0, 8)
@@ -205,7 +212,8 @@ class TestWvaV2:
 
     def test_shrinks_by_whole_spare_replicas(self, situation: Make) -> None:
         """320,000 - 80,000 / 0.7 = 205,714 is 2 whole ones."""
-        assert ask("wva-v2", self.scene(situation, 4, kv_usage=0.2)).target == 2
+        scenes = over_time(self.scene(situation, 4, kv_usage=0.2), 60.0, 6)
+        assert ticks("wva-v2", scenes) == [4, 4, 4, 4, 4, 2]
 
     def test_a_saturated_queue_teaches_a_smaller_capacity(self, situation: Make) -> None:
         """Tokens in use at the limit: 40,000. (80,000 + 12,000) / 0.85 - 80,000 = 28,235 is one more."""
