@@ -21,6 +21,7 @@ from random import Random
 from typing import Any
 
 import uvicorn
+from prometheus_client import disable_created_metrics
 
 from opsconsole.clock import Clock, SystemClock
 from opsconsole.errors import OpsConsoleError
@@ -204,6 +205,7 @@ async def serve(settings: UpSettings, listener: socket.socket) -> None:
 
 def main() -> None:
     """The process; the port's socket comes from the supervisor."""
+    disable_created_metrics()  # type: ignore[no-untyped-call]
     settings = load_settings(Path(sys.argv[1]))
     asyncio.run(serve(settings, socket.socket(fileno=int(sys.argv[2]))))
 

@@ -131,6 +131,7 @@ class Session:
             self._say(line)
         await self._client.begin(calibration.measured())
         await self._companions()
+        await self._minimum()
         self._say(f"serving {settings.model_name} on {settings.url}/v1")
         return calibration
 
@@ -171,6 +172,21 @@ class Session:
         which = "router" if self._settings.agent_socket.exists() else "agent"
         last = tail(self._settings.logs / f"{which}.log")
         raise OpsConsoleError(f"the {which} does not start: {last or 'its log is empty'}")
+
+    async def _minimum(self) -> None:
+        """Until as many workers are ready as there shall always be; one that dies meanwhile is tried again for us."""
+        more = self._settings.minimum - 1
+        if more > 0:
+            self._say(f"starting {more} more")
+        end = self._clock.monotonic() + FIRST_WORKER_LIMIT
+        while self._clock.monotonic() < end:
+            members = (await self._client.state())["members"]
+            if sum(member["ready"] for member in members) >= self._settings.minimum:
+                return
+            if any(member["restarts"] >= HOPELESS_RESTARTS for member in members):
+                raise OpsConsoleError(f"a worker does not start; see {self._settings.logs}")
+            await self._clock.sleep(POLL)
+        raise OpsConsoleError(f"{more + 1} workers were not ready after {FIRST_WORKER_LIMIT:g} s")
 
     async def _serve(self, calibration: Calibration, screen: Screen | None) -> None:
         """The measured part: with load or without, until its time is over or the user leaves the screen."""

@@ -189,7 +189,7 @@ class Workers:
         worker.crashes = 1 if lived > STABLE_AFTER else worker.crashes + 1
         wait: float = min(BACKOFF_MOST, BACKOFF_FIRST * 2 ** (worker.crashes - 1))
         worker.restarts += 1
-        worker.retry_at = now + wait
+        worker.retry_at, worker.started_at = now + wait, now
         worker.ready_at = worker.pid = worker.streams = worker.url = None
         self.note(now, worker.name, "crash", f"{worker.name} {why}; started again in {wait:g} s", wait_s=wait)
         self.enter(worker, Phase.BACKOFF, now)
