@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from opsconsole.domain.ledger import Bin, Ledger, record
+from opsconsole.domain.ledger import Bin, Ledger, record, width_for
 from opsconsole.domain.pool import Member, PoolSpec, pool_view
 from opsconsole.domain.records import FleetSnapshot, SourceView
 from opsconsole.domain.replica import FoldOptions, Observation, SloSpec, replica_view
@@ -94,7 +94,8 @@ def _members(
         view = replica_view(observation, track, at, knobs, specs[key[0]].slos)
         answered = seen_at == at and observation.sample is not None
         members[key[0]].append(Member(view, track, answered))
-    ledgers = {name: state.ledgers.get(name, Ledger()).add(at, bins[name], knobs.long_s) for name in specs}
+    fresh = Ledger(width=width_for(knobs.short_s))
+    ledgers = {name: state.ledgers.get(name, fresh).add(at, bins[name], knobs.long_s) for name in specs}
     return tracks, members, ledgers
 
 

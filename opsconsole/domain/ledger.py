@@ -1,4 +1,4 @@
-"""Requests of a pool by SLO outcome over the last hour, in bins of a minute: what burn rates and budgets are read from.
+"""Requests of a pool by SLO outcome over the last hour, in bins: what burn rates and budgets are read from.
 
 It must not know replicas; they come and go while the budget of their pool stays. The trap: from marginal histograms the
 joint share may only be bounded over a span long against a request, so bins keep the histograms and not the shares.
@@ -7,7 +7,7 @@ joint share may only be bounded over a span long against a request, so bins keep
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from opsconsole.domain import slo
 from opsconsole.domain.histogram import merge
@@ -44,25 +44,31 @@ class Bin:
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """The bins of one pool, oldest first."""
+    """The bins of one pool, oldest first, each `width` seconds wide."""
 
     bins: tuple[Bin, ...] = ()
+    width: float = BIN_S
 
     def add(self, at: float, bin_: Bin, keep_s: float) -> Ledger:
-        start = at - at % BIN_S
-        stamped = Bin(start, bin_.outcomes, bin_.told, bin_.ttft, bin_.tpot, bin_.failed, bin_.rejected)
-        kept = tuple(b for b in self.bins if b.start > at - keep_s - BIN_S)
+        start = at - at % self.width
+        stamped = replace(bin_, start=start)
+        kept = tuple(b for b in self.bins if b.start > at - keep_s - self.width)
         if kept and kept[-1].start == start:
-            return Ledger((*kept[:-1], kept[-1] + stamped))
-        return Ledger((*kept, stamped))
+            return Ledger((*kept[:-1], kept[-1] + stamped), self.width)
+        return Ledger((*kept, stamped), self.width)
 
     def over(self, at: float, seconds: float) -> Bin:
-        """All bins that began in the last `seconds`, as one."""
+        """All bins that reach into the last `seconds`, as one."""
         found = Bin()
         for bin_ in self.bins:
-            if bin_.start > at - seconds - BIN_S:
+            if bin_.start > at - seconds - self.width:
                 found = found + bin_
         return found
+
+
+def width_for(short_s: float) -> float:
+    """Bins a fifth as wide as the short burn window, a minute at most: a window that has passed must be over."""
+    return min(BIN_S, max(1.0, short_s / 5))
 
 
 def record(bin_: Bin, track: Track, since: float) -> Bin:

@@ -150,11 +150,8 @@ def _state(
     observation: Observation, track: Track, at: float, options: FoldOptions, since: float
 ) -> tuple[ReplicaState, str]:
     sample = track.sample
-    limits = options.health
-    if limits.stale_after_s != options.stale_after_s:
-        limits = HealthLimits(
-            stale_after_s=options.stale_after_s, down_after_s=max(limits.down_after_s, 2 * options.stale_after_s)
-        )
+    stale = options.stale_after_s
+    limits = replace(options.health, stale_after_s=stale, down_after_s=max(options.health.down_after_s, 2 * stale))
     facts = Facts(
         at=at,
         sample=sample,

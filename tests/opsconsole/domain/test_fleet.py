@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from opsconsole.domain.fleet import FleetState, FoldOptions, PoolSpec, SloSpec, fold
+from opsconsole.domain.health import HealthLimits
 from opsconsole.domain.records import Buckets, FleetSnapshot, Interval, PoolView, ReplicaState, Sample, SourceView
 from opsconsole.domain.replica import Observation, ReplicaRef
 from opsconsole.errors import SourceError, SourceErrorKind
@@ -122,6 +123,20 @@ def test_the_long_window_remembers_what_the_short_one_forgot() -> None:
     slo = pool(snapshot).slos[0]
     assert slo.burn_short == 0.0
     assert slo.burn_long is not None and slo.burn_long > 5.0
+
+
+def test_a_short_burn_window_is_over_when_it_has_passed() -> None:
+    """Ten seconds, as on a single machine: twelve seconds after the last miss it burns no more."""
+    options = FoldOptions(window_s=10.0, short_s=10.0, long_s=120.0)
+    state, burns = FleetState(), {}
+    for at in range(60):
+        met, missed = (10.0 * max(0, at - 30), 10.0 * min(at, 30))
+        one = page("a", float(at), slo_outcomes={"default/met": met, "default/missed": missed})
+        snapshot, state = fold(at, float(at), [one], [SPEC], state, options=options)
+        burns[at] = pool(snapshot).slos[0].burn_short
+    assert burns[30] == pytest.approx(20.0)
+    assert burns[44] == 0.0
+    assert len(state.ledgers["chat"].bins) <= 62
 
 
 def test_a_silent_replica_uncovers_the_pool_at_once_and_is_stale_later() -> None:
@@ -258,6 +273,15 @@ def test_options_set_the_windows() -> None:
     narrow = pool(run(ticks, interval=1.0, options=FoldOptions(window_s=10.0))[0]).output_rate
     assert wide == pytest.approx((81 - 9) / 60)
     assert narrow == pytest.approx(1.7)
+
+
+def test_the_limits_of_health_are_the_callers_and_follow_slow_ticks() -> None:
+    """At a tick of 30 s one missed page is not stale, and a queue is hot where the caller says so."""
+    options = FoldOptions(health=HealthLimits(hot_queue=2.0))
+    _, state = run([(1000.0, [page("a", 1000.0, waiting=3.0)])], interval=30.0, options=options)
+    for at, expected in ((1060.0, ReplicaState.HOT), (1080.0, ReplicaState.STALE), (1160.0, ReplicaState.DOWN)):
+        snapshot, state = fold(1, at, [silent("a")], [SPEC], state, interval=30.0, options=options)
+        assert snapshot.replicas[0].state is expected
 
 
 def test_several_classes_are_judged_apart() -> None:
