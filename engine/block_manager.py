@@ -69,10 +69,6 @@ class BlockManager:
         unheld = sum(1 for block in blocks if self._references[block] == 0)
         return Match(tuple(blocks), len(blocks) * self.block_size, unheld)
 
-    def cached_tokens(self, request: Request) -> int:
-        """How many of the request's tokens need not be computed."""
-        return self.match(request).tokens
-
     def can_admit(self, request: Request, match: Match, reserve: int) -> bool:
         """Whether all tokens so far fit, beside `reserve` blocks that stay free."""
         fresh = self._blocks_for(len(request.tokens)) - len(match.blocks)

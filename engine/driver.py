@@ -89,6 +89,16 @@ class EngineDriver:
             if command is None:
                 return False
             if isinstance(command, Request):
-                self.core.add(command)
+                self._add(command)
             else:
                 self.core.finish(command.request_id, command.reason)
+
+    def _add(self, request: Request) -> None:
+        """A request that cannot run ends alone; the others are none of its business."""
+        try:
+            self.core.add(request)
+        except ValueError:
+            log.exception("a request was refused by the engine", extra={"engine_request_id": request.request_id})
+            members = (request, *request.children)
+            refused = tuple(StepOutput(member, None, finish=FinishReason.ERROR) for member in members)
+            self._deliver(StepReport(refused, 0, self._now()))

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Protocol
 
+from engine.block_manager import Match
 from engine.chunk_cap import Pending, StepTime, can_be_on_time, prefill_allowance
 from engine.config import EngineConfig
 from engine.queue import RequestQueue
@@ -25,7 +26,7 @@ _DRY = 8  # steps that the cap may leave without any prefill
 class Cached(Protocol):
     """What the line asks about a waiting request."""
 
-    def cached_tokens(self, request: Request) -> int: ...
+    def match(self, request: Request) -> Match: ...
 
 
 class Line:
@@ -49,7 +50,7 @@ class Line:
         if step_time is None or not decoding or not (prefilling or waiting):
             return config.chunk
         pending = [Pending(request, request.computed) for request in prefilling]
-        pending += [Pending(request, cache.cached_tokens(request)) for request in islice(waiting, _HEAD)]
+        pending += [Pending(request, cache.match(request).tokens) for request in islice(waiting, _HEAD)]
         pending.sort(key=lambda each: not can_be_on_time(each, self.now, step_time))
         fits = prefill_allowance(self.now, decoding, pending, step_time)
         if fits is None or fits >= config.min_chunk:
@@ -80,7 +81,7 @@ class Line:
         waiting.remove(request.request_id)
 
     def _on_time(self, waiting: RequestQueue, cache: Cached) -> Iterator[Request]:
-        return (request for request in waiting if self._can_be_on_time(request, cache.cached_tokens(request)))
+        return (request for request in waiting if self._can_be_on_time(request, cache.match(request).tokens))
 
     def _can_be_on_time(self, request: Request, start: int) -> bool:
         step_time = self._step_time

@@ -151,6 +151,7 @@ def _bind(host: str, port: int) -> socket.socket:
 
 def _run(engine: Engine, options: ServerOptions, clock: SystemClock, *, bound: socket.socket | None, uds: str) -> int:
     """Serve until a signal; returns how many streams were cut."""
+    import gc
     import logging
 
     import uvicorn
@@ -175,6 +176,10 @@ def _run(engine: Engine, options: ServerOptions, clock: SystemClock, *, bound: s
         ws="none",
         server_header=False,
     )
+
+    # What is loaded stays: a full collection over it would stall a step by more than a token's time.
+    gc.collect()
+    gc.freeze()
 
     def announce() -> None:
         log.info("serving", extra={"address": address, **engine.facts})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from engine.block_manager import Match
 from engine.config import EngineConfig, SloClass
 from engine.core import EngineCore
 from engine.line import Line
@@ -19,8 +20,8 @@ SLO = SloClass("default", ttft_s=1.0, tpot_s=0.08)
 
 
 class NoCache:
-    def cached_tokens(self, request: Request) -> int:
-        return 0
+    def match(self, request: Request) -> Match:
+        return Match((), 0, 0)
 
 
 def request(name: str, arrival: float, slo: SloClass = SLO, length: int = 100) -> Request:
