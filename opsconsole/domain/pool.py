@@ -58,6 +58,7 @@ def pool_view(
     merged = {n: merge(t.window(n, since) for t in fresh) for n in ("ttft", "tpot", "e2e", "queue_time")}
     count = _counter(members)
     gpus = _gpus(spec, members)
+    seen = _seen(fresh, at, options, ledger) if spec.slos else None
     views: dict[str, LatencyView] = {name: latency(buckets) for name, buckets in merged.items()}
     return PoolView(
         pool=spec.name,
@@ -82,7 +83,7 @@ def pool_view(
         tpot=views["tpot"],
         e2e=views["e2e"],
         queue_time=views["queue_time"],
-        slos=tuple(_slo(s, fresh, merged, at, options, ledger) for s in spec.slos),
+        slos=tuple(_slo(s, seen, merged) for s in spec.slos) if seen is not None else (),
         goodput=_sum(m.view.goodput for m in serving),
         gpus=gpus,
         price_per_hour=None if gpus is None or spec.price_per_hour is None else gpus * spec.price_per_hour,
@@ -99,20 +100,24 @@ def _may_serve(view: ReplicaView) -> bool:
     return view.state in SERVING or view.state is ReplicaState.STALE
 
 
-def _slo(
-    of: SloSpec,
-    tracks: Sequence[Track],
-    merged: dict[str, Buckets | None],
-    at: float,
-    options: FoldOptions,
-    ledger: Ledger,
-) -> SloView:
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What the pool's requests did in the window and in both burn windows: counted once, judged by every class."""
+
+    window: Bin
+    short: Bin
+    long: Bin
+
+
+def _seen(tracks: Sequence[Track], at: float, options: FoldOptions, ledger: Ledger) -> _Seen:
     window = Bin()
     for track in tracks:
         window = record(window, track, at - options.window_s)
-    now = tally(window, of.name, of.ttft, of.tpot)
-    short = tally(ledger.over(at, options.short_s), of.name, of.ttft, of.tpot)
-    long = tally(ledger.over(at, options.long_s), of.name, of.ttft, of.tpot)
+    return _Seen(window, ledger.over(at, options.short_s), ledger.over(at, options.long_s))
+
+
+def _slo(of: SloSpec, seen: _Seen, merged: dict[str, Buckets | None]) -> SloView:
+    now, short, long = (tally(bin_, of.name, of.ttft, of.tpot) for bin_ in (seen.window, seen.short, seen.long))
     return SloView(
         name=of.name,
         ttft=of.ttft,
@@ -124,7 +129,7 @@ def _slo(
         burn_short=None if short is None else slo.burn_rate(short, of.target),
         burn_long=None if long is None else slo.burn_rate(long, of.target),
         budget_left=None if long is None else slo.budget_left(long, of.target),
-        exact=window.told,
+        exact=seen.window.told,
     )
 
 
