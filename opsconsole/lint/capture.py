@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-_WORD = re.compile(r"[^\W\d_]+")
+_WORD = re.compile(r"[^\W\d_]{2,}")  # single letters stay: the T and Z of times
 _KEEP = {"role", "type", "model"}
 _ROLES = {"system", "user", "assistant", "tool", "developer", "function", "text", "object", "string"}
 

@@ -15,6 +15,7 @@ from opsconsole.lint.rows import Row
 
 SHARES = (0.9, 0.5, 0.05)
 MAX_ROWS = 3000
+MAX_VARIANTS = 6  # more of them (users, say) are values in the wrong place, not variants of a prompt
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,19 +58,21 @@ def counterfactual(family: list[Row], rule: EngineRule, min_tokens: int, min_sha
                 sizes[unit] = size
     best = [row.reused for row in rows]
     best_total = sum(best)
+    best_share = SHARES[0]
     for share in SHARES:
         floor = max(2.0, share * len(rows))
         shared = {unit for unit, count in counts.items() if count >= floor}
         made = _reuse(rows, numbered, shared, first, sizes, rule)
         if sum(made) > best_total:
-            best, best_total = made, sum(made)
+            best, best_total, best_share = made, sum(made), share
     gaining = [
         at
         for at, row in enumerate(rows)
         if best[at] - row.reused >= min_tokens and best[at] - row.reused >= min_share * row.total
     ]
     returning = _returning(rows, counts, set(gaining))
-    gaining = [at for at in gaining if _variant(rows[at]) not in returning]
+    if len(returning) <= MAX_VARIANTS or best_share == SHARES[-1]:
+        gaining = [at for at in gaining if _variant(rows[at]) not in returning]
     return Gains(rows, best, gaining, len(family) / len(rows))
 
 

@@ -11,9 +11,11 @@ import unicodedata
 from collections import Counter
 from dataclasses import dataclass, field
 
-from opsconsole.lint.diverge import Hunk, hunks
+from opsconsole.lint.diverge import Hunk, first_difference, hunks
 from opsconsole.lint.model import Pair
+from opsconsole.lint.request import Part
 from opsconsole.lint.rows import Evidence, Row
+from opsconsole.lint.segments import estimate
 from opsconsole.lint.shapes import Kind, by_context, by_shape
 from opsconsole.lint.toolset import ToolChange, compare, key_order
 
@@ -99,12 +101,32 @@ def _explain(
     change = compare(a, b)
     if change is not None:
         _add_tool(change, earlier, row, found)
+    late = _add_late_system(earlier, row, a, b, found)
     for hunk in hunks(a, b):
-        if change is not None and hunk.kind == "tool":
+        if (change is not None and hunk.kind == "tool") or (late and hunk.kind == "message"):
             continue
         if hunk.stable_after < floor:
             continue
         _add_hunk(hunk, earlier, row, pools, found)
+
+
+def _add_late_system(earlier: Row, row: Row, a: list[Part], b: list[Part], found: dict[tuple[str, str], Cause]) -> bool:
+    """A stable system text behind messages that changed (PX304)."""
+    where = first_difference(a, b)
+    known = {part.text for part in a if part.kind == "system"}
+    changed = next((at for at, part in enumerate(b) if where is not None and part.path == where[0]), len(b))
+    late = [part for part in b[changed + 1 :] if part.kind == "system" and part.text in known]
+    stable = sum(estimate(part.text) for part in late)
+    if where is None or stable < 48 or b[changed].kind != "message":
+        return False
+    cause = found.setdefault(("PX304", "system"), Cause(("PX304", "system"), where[0]))
+    cause.codes["PX304"] += 1
+    cause.words["PX304"] = "what stands in front of a system message"
+    cause.first = cause.first or row
+    cause.rows.add(row.request.index)
+    cause.stable = max(cause.stable, stable)
+    cause.pairs.append(Pair((earlier.request.index, row.request.index), *where))
+    return True
 
 
 def _add_tool(change: ToolChange, earlier: Row, row: Row, found: dict[tuple[str, str], Cause]) -> None:

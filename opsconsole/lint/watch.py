@@ -12,6 +12,7 @@ from pathlib import Path
 from opsconsole.lint.logcheck import LogAnalysis, LogOptions
 from opsconsole.lint.model import Finding, Result
 from opsconsole.lint.reader import LogFile
+from opsconsole.lint.report import wire
 
 MAX_REQUESTS = 20_000
 
@@ -60,6 +61,11 @@ class Watcher:
         fresh = [item for item in self.result.findings if item.fingerprint not in self._told]
         self._told.update(item.fingerprint for item in fresh)
         return fresh
+
+    def items(self) -> tuple[dict[str, object], ...]:
+        """All present findings as plain objects without prompt text, for an agent to publish."""
+        self.poll()
+        return tuple({"rule": item.code, **wire.finding(item, redact=True)} for item in self.result.findings)
 
     def _forget(self) -> None:
         """Keep the newest half, so that memory stays bounded on endless traffic."""

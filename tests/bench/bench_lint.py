@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - sources and shell lines as text
 """How fast the linter reads: logs in fast and exact mode, sources beside `ast.parse`, and memory per log size.
 
 Prints a table and asserts nothing; every number is of this machine and this run, on one core, in CPU seconds of a fresh

@@ -55,14 +55,15 @@ _DOCS = words(
 _INPUT = words("q question query utterance request_text userinput input message userquery msg ")
 
 _PLACE_PHRASES = words(
-    "working_dir working_directory git_status tmp_dir temp_dir temp_path work_dir project_path project_root current_dir "
-    "current_directory "
+    "working_dir working_directory git_status tmp_dir temp_dir temp_path work_dir project_path project_root "
+    "current_dir current_directory "
 )
 _INPUT_PHRASES = words("user_input user_message user_prompt user_query user_question user_text user_request")
 _DOC_PHRASES = words("search_results retrieved_docs relevant_docs user_memories")
 _PEOPLE_PHRASES = words("conversation_id thread_id chat_id first_name full_name display_name")
 _COUNTER_PHRASES = words(
-    "tokens_used turn_number n_turns num_turns token_count tokens_left turn_index turn_count step_number iteration_number"
+    "tokens_used turn_number n_turns num_turns token_count tokens_left turn_index turn_count step_number "
+    "iteration_number"
 )
 _TEXT_WORDS = words("str string iso utc text now line ms ts")
 

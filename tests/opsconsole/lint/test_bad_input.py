@@ -1,4 +1,4 @@
-"""Bad input: every kind is a named message with file and line, one bad record costs one record, exit codes as promised."""
+"""Bad input: a named message with file and line for each kind; one bad record costs one record; exit codes hold."""
 
 from __future__ import annotations
 

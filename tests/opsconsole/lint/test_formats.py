@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - tables of inputs, one per line
 """The same defect in every request format: found at that format's own path; and what the cache's fields say."""
 
 from __future__ import annotations

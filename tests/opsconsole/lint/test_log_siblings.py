@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - tables of inputs, one per line
 """Logs of our own, one per kind of defect and per healthy look-alike, with other words and layouts than the cases.
 
 Each is made by a small generator, so that values and lengths differ from request to request.
@@ -184,6 +185,25 @@ def test_two_defects_of_one_prompt_are_both_named() -> None:
         )
     )
     assert {item.code for item in findings} == {"PX101", "PX104"}
+
+
+def test_a_system_message_behind_the_question_is_found() -> None:
+    bodies = [
+        {"messages": [{"role": "user", "content": q(n)}, {"role": "system", "content": POLICY}]} for n in range(6)
+    ]
+    assert [(item.code, item.path) for item in lint(bodies)] == [("PX304", "messages[0].content")]
+
+
+def test_a_system_message_behind_the_history_is_found() -> None:
+    bodies = [{"messages": [*body["messages"][1:], body["messages"][0]]} for body in talk(6)]
+    assert [item.code for item in lint(bodies)] == ["PX304"]
+
+
+def test_many_users_with_a_few_requests_each_are_found() -> None:
+    names = [f"{first.split()[0]} {word.title()}" for first in USERS for word in WORDS[:2]]
+    order = [name for turn in range(3) for name in names]
+    bodies = [chat(f"You are talking to {name}.\n{POLICY}", q(n)) for n, name in enumerate(order)]
+    assert [item.code for item in lint(bodies)] == ["PX104"]
 
 
 NEGATIVE: dict[str, list[dict[str, Any]]] = {

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - tables of inputs, one per line
 """What a linter owes its users: codes, selection, ignores, configuration, exit codes, formats, baseline, fixes, bytes.
 
 Runs the command in process. The trap: each test has its own folder with its own configuration, so nothing of this

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - tables of inputs, one per line
 """Sources and templates of our own, one per way a value reaches a prompt, and look-alikes that must stay silent."""
 
 from __future__ import annotations

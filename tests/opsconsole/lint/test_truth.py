@@ -1,7 +1,7 @@
 """Prediction against an engine: a log replayed over HTTP, cached tokens compared.
 
-The engine here is a small stand-in with the published rule (full blocks of 16 tokens, the last token always computed), so
-that the comparison itself is tested; with OPSCONSOLE_ENGINE_URL set, a running engine is asked instead.
+The engine here is a small stand-in with the published rule (full blocks of 16 tokens, the last token computed), so that
+the comparison itself is tested; with OPSCONSOLE_ENGINE_URL set, a running engine is asked instead.
 """
 
 from __future__ import annotations

@@ -51,5 +51,9 @@ def test_a_redacted_capture_shows_the_same_places_and_no_words(tmp_path: Path) -
     text = log.read_text()
     for word in ("Rule", "calm", "carry", "Question", '"u"'):
         assert word not in text
-    (found,) = Watcher(log, LogOptions()).poll()
+    watcher = Watcher(log, LogOptions())
+    (found,) = watcher.poll()
+    (item,) = watcher.items()
+    assert item["rule"] == "PX101"
+    assert "before" not in json.dumps(item["pairs"])
     assert (found.path, found.char) == ("messages[0].content", 20)
