@@ -7,6 +7,7 @@ bound and never by position; a quantile that falls beyond the last finite bound 
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from operator import add as plus
@@ -84,15 +85,12 @@ def quantile(buckets: Buckets, q: float) -> Quantile | None:
     total = buckets.count
     if total <= 0 or not 0 <= q <= 1:
         return None
-    rank = q * total
-    below, start = 0.0, 0.0
-    for bound, count in zip(buckets.bounds, buckets.counts, strict=True):
-        if count >= rank and count > below:
-            if math.isinf(bound):
-                break
-            return Quantile(start + (bound - start) * max(0.0, rank - below) / (count - below), False)
-        below, start = count, bound if math.isfinite(bound) else start
-    return Quantile(start, True)
+    rank, counts, bounds = q * total, buckets.counts, buckets.bounds
+    at = bisect_left(counts, rank) if rank > 0 else bisect_right(counts, 0.0)
+    below, start = (counts[at - 1], bounds[at - 1]) if at else (0.0, 0.0)
+    if math.isinf(bounds[at]):
+        return Quantile(start, True)
+    return Quantile(start + (bounds[at] - start) * (rank - below) / (counts[at] - below), False)
 
 
 def share_under(buckets: Buckets, bound: float) -> Interval | None:

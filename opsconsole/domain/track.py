@@ -122,6 +122,8 @@ class Track:
 
     def _from(self, since: float) -> Iterator[Mark]:
         """The marks not older than an instant."""
+        if self.marks and self.marks[0].at >= since:
+            return iter(self.marks)  # nearly always: older ones are not kept
         return islice(self.marks, bisect_left(self.marks, since, key=lambda m: m.at), None)
 
     def _ends(self, since: float, value: Callable[[Mark], float | None]) -> tuple[Point, Point] | None:
