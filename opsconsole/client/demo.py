@@ -179,15 +179,21 @@ async def _refused(request: Request, error: Exception) -> Response:
     return JSONResponse({"error": str(error)}, status_code=409 if isinstance(error, PlanRefused) else 400)
 
 
-async def serve(agent: DemoAgent, clock: Clock, socket: str, tied: bool = False) -> None:
-    """Serve on a Unix socket until cancelled, or until standard input closes when tied to another process."""
+async def serve(
+    agent: DemoAgent, clock: Clock, socket: str, tied: bool = False, stop: asyncio.Event | None = None
+) -> None:
+    """Serve on a Unix socket until told to stop, or until standard input closes when tied to another process."""
     import uvicorn
 
     config = uvicorn.Config(DemoApi(agent, clock).app(), uds=socket, log_level="error", lifespan="off")
     server = uvicorn.Server(config)
     if tied:
         asyncio.get_running_loop().run_in_executor(None, _until_closed, server)
-    await server.serve()
+    serving = asyncio.ensure_future(server.serve())
+    if stop is not None:
+        await stop.wait()
+        server.should_exit = server.force_exit = True
+    await serving
 
 
 def _until_closed(server: Any) -> None:

@@ -155,7 +155,7 @@ class DemoAgent:
         since = self._advised.setdefault(pool.name, at)
         if self.mode == "act" or at - since >= ADVICE_STANDS_S:
             plan = self.plan("scale", pool.name, to=made.target, reason=made.reason)
-            self.intent(plan.plan_id, "ana (pretended)" if self.mode != "act" else "auto", made.reason)
+            self._carry_out(plan.plan_id, "ana (pretended)" if self.mode != "act" else "auto", made.reason)
             self._advised.pop(pool.name, None)
 
     def pool(self, name: str) -> DemoPool:
@@ -200,7 +200,7 @@ class DemoAgent:
                 raise UsageError("A scale needs the new number of replicas.")
             if not pool.minimum <= to <= pool.maximum:
                 raise UsageError(f"{to} is outside {pool.minimum}..{pool.maximum} of pool {pool.name}.")
-            going = sorted(live, key=lambda r: r.running + r.queue)[: max(0, len(live) - to)]
+            going = sorted(live, key=lambda r: -r.number)[: max(0, len(live) - to)]
         else:
             going = [r for r in live if r.name in replicas]
             to = len(live) - len(going)
@@ -213,9 +213,12 @@ class DemoAgent:
         return int(sum(r.running for r in going)), effect, warnings
 
     def intent(self, plan_id: str, who: str, note: str = "") -> Outcome:
-        """Do what the plan said."""
+        """Do what the plan said, for a person."""
         if not self.can_act:
             raise PlanRefused("This agent lets no intents through; start it with --allow-intents.")
+        return self._carry_out(plan_id, who, note)
+
+    def _carry_out(self, plan_id: str, who: str, note: str) -> Outcome:
         held = self._plans.pop(plan_id, None)
         if held is None:
             raise PlanRefused("This plan is not known here, or was already applied; make a new one.")

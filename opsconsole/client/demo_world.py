@@ -207,7 +207,7 @@ class DemoWorld:
         staying = self.live(pool)
         for _ in range(to - len(staying)):
             self.create(pool, self.at)
-        going = sorted(staying, key=lambda r: (r.running + r.queue, -r.number))[: max(0, len(staying) - to)]
+        going = sorted(staying, key=lambda r: -r.number)[: max(0, len(staying) - to)]
         for replica in going:
             replica.draining_since = self.at
         return [r.name for r in going]

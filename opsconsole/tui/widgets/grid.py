@@ -16,8 +16,8 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
-from opsconsole.tui.cells import Line, plain
-from opsconsole.tui.theme import THEMES
+from opsconsole.tui.cells import Line, plain, width
+from opsconsole.tui.theme import THEMES, ground
 from opsconsole.tui.viewmodel.frame import Frame
 
 
@@ -27,9 +27,12 @@ def resolve(theme: str, name: str) -> Style:
     table = THEMES[theme]
     base, _, over = name.partition("|")
     style = Style.parse(table.get(base, table["text"]))
+    below = ground(theme)
+    # Without a ground of its own, dark text would stand on whatever the terminal has.
+    under = Style(color=below[2], bgcolor=below[0]) if below else Style()
     if not over or style.bgcolor is not None:
-        return style  # a word with a ground of its own keeps it, or it could not be read on the selection's
-    return style + Style.parse(table.get(over, ""))
+        return under + style  # a word with a ground of its own keeps it, or it could not be read on the selection's
+    return under + style + Style.parse(table.get(over, ""))
 
 
 class Grid(Widget, can_focus=True):
@@ -61,14 +64,18 @@ class Grid(Widget, can_focus=True):
     def show(self, frame: Frame) -> int:
         """Take a new frame; how many lines have to be painted again."""
         old, self.frame = self.frame.lines, frame
-        changed = [y for y, line in enumerate(frame.lines) if y >= len(old) or old[y] != line]
-        changed += range(len(frame.lines), len(old))
-        for y in changed:
-            self._strips.pop(y, None)
-        if changed and self.is_attached:
-            across = self.size.width
-            self.refresh(*(Region(0, y, across, 1) for y in changed))
-        return len(changed)
+        across = self.size.width
+        regions: list[Region] = []
+        for y in range(max(len(old), len(frame.lines))):
+            before = old[y] if y < len(old) else ()
+            after = frame.lines[y] if y < len(frame.lines) else ()
+            if before != after or y >= len(old):
+                self._strips.pop(y, None)
+                first, last = changed_columns(before, after, across)
+                regions.append(Region(first, y, max(1, last - first), 1))
+        if regions and self.is_attached:
+            self.refresh(*regions)
+        return len(regions)
 
     def set_theme(self, name: str) -> None:
         """Other colours for the same lines."""
@@ -79,11 +86,11 @@ class Grid(Widget, can_focus=True):
     def render_line(self, y: int) -> Strip:
         lines = self.frame.lines
         if y >= len(lines):
-            return Strip.blank(self.size.width)
+            return Strip.blank(self.size.width, resolve(self._look, "text"))
         strip = self._strips.get(y)
         if strip is None:
             strip = self._strips[y] = _strip(lines[y], self._look)
-        return strip.adjust_cell_length(self.size.width)
+        return strip.adjust_cell_length(self.size.width, resolve(self._look, "text"))
 
     def text(self) -> str:
         """The characters on the screen, for copying and tests."""
@@ -103,5 +110,38 @@ class Grid(Widget, can_focus=True):
         self.post_message(self.Scrolled(-3))
 
 
+def changed_columns(before: Line, after: Line, across: int) -> tuple[int, int]:
+    """From which to which column a line differs; what is equal at both ends is not sent again."""
+    if not before or not after:
+        return 0, across
+    first = 0
+    start = 0
+    while start < min(len(before), len(after)) and before[start] == after[start]:
+        first += width(after[start].text)
+        start += 1
+    last, back = across, 1
+    while back <= min(len(before), len(after)) - start and before[-back] == after[-back]:
+        last -= width(after[-back].text)
+        back += 1
+    return first, max(first, last)
+
+
 def _strip(line: Line, theme: str) -> Strip:
-    return Strip([Segment(cell.text, resolve(theme, cell.style)) for cell in line if cell.text])
+    """Segments of a line, as few as possible: every one costs its colours again on the way to the terminal."""
+    joined: list[tuple[str, Style]] = []
+    for cell in line:
+        if not cell.text:
+            continue
+        style = resolve(theme, cell.style)
+        if joined and (joined[-1][1] == style or (cell.text.isspace() and _blank_alike(joined[-1][1], style))):
+            joined[-1] = (joined[-1][0] + cell.text, joined[-1][1])
+        else:
+            joined.append((cell.text, style))
+    return Strip([Segment(text, style) for text, style in joined])
+
+
+@lru_cache(maxsize=1024)
+def _blank_alike(one: Style, other: Style) -> bool:
+    """Whether a blank looks the same in both styles."""
+    marked = one.reverse or one.underline or other.reverse or other.underline
+    return one.bgcolor == other.bgcolor and not marked

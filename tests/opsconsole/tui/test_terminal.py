@@ -12,8 +12,10 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import uuid
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -208,3 +210,60 @@ def test_without_a_terminal_it_refuses_with_a_sentence(tmp_path: Path) -> None:
     )  # fmt: skip
     assert done.returncode == 2
     assert "opsconsole: The console needs a terminal" in done.stderr and "Traceback" not in done.stderr
+
+
+class Engine(BaseHTTPRequestHandler):
+    """A vLLM that always has one request running and two waiting, and gets on with its work."""
+
+    asked = 0
+
+    def do_GET(self) -> None:
+        Engine.asked += 1
+        body = "\n".join(
+            f'vllm:{name}{{model_name="tiny",engine="0"}} {value}'
+            for name, value in (
+                ("num_requests_running", 1),
+                ("num_requests_waiting", 2),
+                ("kv_cache_usage_perc", 0.31),
+                ("prompt_tokens_total", 1000 + 90 * Engine.asked),
+                ("generation_tokens_total", 500 + 30 * Engine.asked),
+                ("num_preemptions_total", 0),
+            )
+        ).encode()
+        self.send_response(200)
+        self.send_header("content-type", "text/plain; version=0.0.4")
+        self.send_header("content-length", str(len(body) + 1))
+        self.end_headers()
+        self.wfile.write(body + b"\n")
+
+    def log_message(self, format: str, *args: object) -> None:
+        return
+
+
+@pytest.fixture
+def engine() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Engine)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def test_watch_shows_engines_that_run_through_an_agent_of_its_own(engine: str, tmp_path: Path) -> None:
+    if shutil.which("tmux") is None:
+        pytest.skip("tmux is not installed: the real-terminal tests need it (apt-get install tmux)")
+    pane = Tmux(tmp_path, f"{sys.executable} -m opsconsole watch {engine} 127.0.0.1:9 --slo ttft=1s", (80, 24))
+    try:
+        pane.sees("LIVE", "HOT", "31", "DOWN", "src 1/2 1 down", seconds=40.0)
+        pane.keys("Enter")
+        pane.sees("why:")
+        pane.keys("s")
+        pane.sees("RO")
+        pane.keys("q")
+        pane.sees("LEFT WITH 0")
+    finally:
+        pane.end()
