@@ -7,15 +7,17 @@ need the float32 model in memory beside the packed one.
 from __future__ import annotations
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
 from engine.kernels.operators import HeadShape
-from engine.model.checkpoint import Checkpoint, GgufCheckpoint, gguf_metadata, open_checkpoint
+from engine.model.checkpoint import Checkpoint, GgufCheckpoint, open_checkpoint
 from engine.model.config import ModelConfig
 from engine.model.decoder import CausalModel, DecoderLayer, Embedding
+from engine.model.gguf_file import gguf_metadata
 from engine.model.linear import Linear, MakeLinear
 from engine.model.recipe import DtypeName, Quantize, Recipe, choose_recipe
 from engine.model.rope import inverse_frequencies
@@ -69,7 +71,9 @@ def cores() -> int:
 
 def _build(checkpoint: Checkpoint, recipe: Recipe) -> CausalModel:
     config, make, device = checkpoint.config, recipe.make_linear, recipe.device
-    layers = tuple(_layer(checkpoint, index, make, device) for index in range(config.layers))
+    # Dequantising is numpy, which lets the other thread run meanwhile.
+    with ThreadPoolExecutor(recipe.threads) as pool:
+        layers = tuple(pool.map(lambda index: _layer(checkpoint, index, make, device), range(config.layers)))
     embedding = checkpoint.tensor("embed_tokens.weight").to(device, recipe.stored_dtype)
     head = embedding if config.tied_embeddings else checkpoint.tensor("lm_head.weight")
     return CausalModel(
@@ -81,7 +85,7 @@ def _build(checkpoint: Checkpoint, recipe: Recipe) -> CausalModel:
         embedding=Embedding(embedding),
         layers=layers,
         norm=checkpoint.tensor("norm.weight").to(device, torch.float32),
-        head=make(head, None, after_norm=True),
+        head=make(head, None, precise=True),
         frequencies=inverse_frequencies(config, checkpoint.rope_divisors).to(device),
     )
 
@@ -92,20 +96,20 @@ def _layer(checkpoint: Checkpoint, index: int, make: MakeLinear, device: torch.d
     def norm(part: str) -> torch.Tensor:
         return checkpoint.tensor(f"{name}{part}.weight").to(device, torch.float32)
 
-    def stacked(*parts: str, bias: bool, after_norm: bool) -> Linear:
+    def stacked(*parts: str, bias: bool, precise: bool) -> Linear:
         weight = torch.cat([checkpoint.tensor(f"{name}{part}.weight") for part in parts])
         added = torch.cat([checkpoint.tensor(f"{name}{part}.bias") for part in parts]) if bias else None
-        return make(weight, added, after_norm=after_norm)
+        return make(weight, added, precise=precise)
 
     return DecoderLayer(
         attention_norm=norm("input_layernorm"),
         qkv=stacked(
-            "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", bias=config.attention_bias, after_norm=True
+            "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", bias=config.attention_bias, precise=True
         ),
-        output=stacked("self_attn.o_proj", bias=config.output_bias, after_norm=False),
+        output=stacked("self_attn.o_proj", bias=config.output_bias, precise=False),
         mlp_norm=norm("post_attention_layernorm"),
-        gate_up=stacked("mlp.gate_proj", "mlp.up_proj", bias=config.mlp_bias, after_norm=True),
-        down=stacked("mlp.down_proj", bias=config.mlp_bias, after_norm=False),
+        gate_up=stacked("mlp.gate_proj", "mlp.up_proj", bias=config.mlp_bias, precise=True),
+        down=stacked("mlp.down_proj", bias=config.mlp_bias, precise=True),
         shape=HeadShape(
             heads=config.heads,
             kv_heads=config.kv_heads,

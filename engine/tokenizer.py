@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engine.model.checkpoint import gguf_metadata
+from engine.model.gguf_file import gguf_metadata
 from engine.model.gguf_tokenizer import from_gguf_metadata
 from engine.model.sidecars import chat_template, end_of_text_ids, gguf_chat_template, gguf_end_of_text_ids
 

@@ -4,8 +4,8 @@
  * Packed weights: [columns / 16][inputs / 4][16][4], which is at once the operand of VNNI's 4-wide dot product and, 16 x 64
  * bytes at a time, the tile that AMX multiplies. Inputs are padded to 64, columns are a multiple of 16.
  *
- * What follows a norm has a few channels far larger than the rest, and 8 bits lose the rest (3 % perplexity on a model of
- * 135 M). A `fine` product therefore writes a row as two lines of 8 bits, x = scale * (254 * high + low): twice the
+ * What follows a norm or a gate has a few channels far larger than the rest, and 8 bits lose the rest (3 % perplexity on a
+ * model of 135 M). A `fine` product therefore writes a row as two lines of 8 bits, x = scale * (254 * high + low): twice the
  * multiplications, but each weight is still read once, and reading is what decoding waits for. */
 #include <stdlib.h>
 

@@ -8,15 +8,14 @@ rows of q and k for another rotary convention; they are put back here, as nothin
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from contextlib import ExitStack
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
 import torch
 
 from engine.model.config import ModelConfig, UnsupportedModelError, from_gguf, from_hugging_face
+from engine.model.gguf_file import gguf_metadata, open_gguf
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 
@@ -163,19 +162,6 @@ def _to_halves(tensor: torch.Tensor, heads: int) -> torch.Tensor:
     """Rows of every head from the interleaved order (0, h, 1, h + 1, ...) to (0, 1, ..., h, h + 1, ...)."""
     size = tensor.shape[0] // heads
     return tensor.reshape(heads, size // 2, 2, *tensor.shape[1:]).transpose(1, 2).reshape(tensor.shape)
-
-
-@lru_cache(maxsize=2)
-def open_gguf(path: Path) -> Any:
-    """The parsed header; cached, as model and tokenizer both read it and parsing 100,000 strings takes a second."""
-    from gguf import GGUFReader
-
-    return GGUFReader(path)
-
-
-@lru_cache(maxsize=2)
-def gguf_metadata(path: Path) -> Mapping[str, Any]:
-    return {name: field.contents() for name, field in open_gguf(path).fields.items()}
 
 
 def open_checkpoint(path: Path) -> Checkpoint:

@@ -25,8 +25,8 @@ class Linear(Protocol):
 class MakeLinear(Protocol):
     """Packs a weight [outputs, inputs] and a bias [outputs]."""
 
-    def __call__(self, weight: torch.Tensor, bias: torch.Tensor | None, *, after_norm: bool) -> Linear:
-        """`after_norm`: the rows come out of an RMSNorm, where a few channels dwarf the others."""
+    def __call__(self, weight: torch.Tensor, bias: torch.Tensor | None, *, precise: bool) -> Linear:
+        """`precise`: some inputs dwarf the others, as after an RMSNorm or a gate; 8 bits would lose the rest."""
         ...
 
 

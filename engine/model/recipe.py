@@ -33,6 +33,7 @@ class Recipe:
     device: torch.device
     ops: Operators
     make_linear: MakeLinear
+    threads: int
     notices: tuple[str, ...] = ()
 
 
@@ -45,14 +46,14 @@ def choose_recipe(
     if dtype not in ("auto", *DTYPES) or quantize not in ("auto", "int8", "none"):
         raise UnsupportedModelError(f"Unknown precision: dtype {dtype!r}, quantize {quantize!r}.")
     if torch.cuda.is_available():
-        return _torch(torch.bfloat16 if dtype == "auto" else DTYPES[dtype], torch.device("cuda"), ())
+        return _torch(torch.bfloat16 if dtype == "auto" else DTYPES[dtype], torch.device("cuda"), threads, ())
     precision = DTYPES[dtype] if dtype != "auto" else torch.bfloat16 if has_bf16_instructions() else torch.float32
     ops, notices = _compiled(config, threads)
     if ops is None or not fits(config, precision):
         if quantize == "int8":
             raise UnsupportedModelError("int8 needs the C operators. " + " ".join(notices))
         torch.set_num_threads(threads)
-        return _torch(precision, torch.device("cpu"), notices)
+        return _torch(precision, torch.device("cpu"), threads, notices)
     # The operators bring their own threads; torch's would spin beside them on the same cores.
     torch.set_num_threads(1)
     if quantize == "int8" or (quantize == "auto" and dtype == "auto" and quantised):
@@ -78,24 +79,24 @@ def _name(dtype: torch.dtype) -> str:
     return next(name for name, value in DTYPES.items() if value == dtype)
 
 
-def _torch(dtype: torch.dtype, device: torch.device, notices: tuple[str, ...]) -> Recipe:
-    def make(weight: torch.Tensor, bias: torch.Tensor | None, *, after_norm: bool) -> Linear:
+def _torch(dtype: torch.dtype, device: torch.device, threads: int, notices: tuple[str, ...]) -> Recipe:
+    def make(weight: torch.Tensor, bias: torch.Tensor | None, *, precise: bool) -> Linear:
         return PlainLinear(weight.to(device, dtype), None if bias is None else bias.to(device, dtype))
 
-    return Recipe(_name(dtype), dtype, dtype, dtype, device, TorchOperators(), make, notices)
+    return Recipe(_name(dtype), dtype, dtype, dtype, device, TorchOperators(), make, threads, notices)
 
 
 def _packed(dtype: torch.dtype, ops: CompiledOperators) -> Recipe:
-    def make(weight: torch.Tensor, bias: torch.Tensor | None, *, after_norm: bool) -> Linear:
+    def make(weight: torch.Tensor, bias: torch.Tensor | None, *, precise: bool) -> Linear:
         return PackedLinear(ops, weight.to(dtype), bias)
 
-    return Recipe(_name(dtype), dtype, dtype, dtype, torch.device("cpu"), ops, make)
+    return Recipe(_name(dtype), dtype, dtype, dtype, torch.device("cpu"), ops, make, ops.threads)
 
 
 def _int8(ops: CompiledOperators) -> Recipe:
     """float32 between the products; keys and values in bf16, which every variant widens with a shift."""
 
-    def make(weight: torch.Tensor, bias: torch.Tensor | None, *, after_norm: bool) -> Linear:
-        return Int8Linear(ops, weight, bias, fine=after_norm)
+    def make(weight: torch.Tensor, bias: torch.Tensor | None, *, precise: bool) -> Linear:
+        return Int8Linear(ops, weight, bias, fine=precise)
 
-    return Recipe("int8", torch.float32, torch.bfloat16, torch.bfloat16, torch.device("cpu"), ops, make)
+    return Recipe("int8", torch.float32, torch.bfloat16, torch.bfloat16, torch.device("cpu"), ops, make, ops.threads)
