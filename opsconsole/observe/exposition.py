@@ -14,9 +14,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 _NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
-_LABEL = re.compile(
-    r'[ \t]*([a-zA-Z_][a-zA-Z0-9_.]*|"(?:[^"\\]|\\.)*")[ \t]*=[ \t]*"((?:[^"\\]|\\.)*)"[ \t]*(,|(?=\}))'
-)
+_LABEL = re.compile(r'[ \t]*([a-zA-Z_][a-zA-Z0-9_]*|"(?:[^"\\]|\\.)*")[ \t]*=[ \t]*"((?:[^"\\]|\\.)*)"[ \t]*(,|(?=\}))')
 _QUOTED = re.compile(r'[ \t]*"((?:[^"\\]|\\.)*)"[ \t]*(,|(?=\}))')
 _ESCAPE = re.compile(r"\\(.)")
 _COMMENT = re.compile(r"#[ \t]*(TYPE|HELP)[ \t]+([a-zA-Z_:][a-zA-Z0-9_:]*)[ \t]*(.*)")

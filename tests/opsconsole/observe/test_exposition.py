@@ -130,7 +130,7 @@ def test_any_bytes_are_read_without_an_exception(data: bytes) -> None:
     [
         'm{a="b"} 1_000', 'm{a="b"} 0x10', 'm{a="b"}', 'm{a="b" 1', 'm{a="b} 1', "m 1 2 3", "m one", "m", "{} 1",
         "m 1 x",
-        'm{a="b",a="c"} 1', "m{a=b} 1", "m ٣", "m{,} 1", '9m{a="b"} 1',
+        'm{a="b",a="c"} 1', "m{a=b} 1", 'm{a.b="c"} 1', "m ٣", "m{,} 1", '9m{a="b"} 1',
     ],
 )  # fmt: skip
 def test_a_line_that_is_not_exposition_costs_that_line_only(line: str) -> None:
