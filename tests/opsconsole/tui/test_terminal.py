@@ -258,7 +258,7 @@ def test_watch_shows_engines_that_run_through_an_agent_of_its_own(engine: str, t
         pytest.skip("tmux is not installed: the real-terminal tests need it (apt-get install tmux)")
     pane = Tmux(tmp_path, f"{sys.executable} -m opsconsole watch {engine} 127.0.0.1:9 --slo ttft=1s", (80, 24))
     try:
-        pane.sees("LIVE", "HOT", "31", "DOWN", "src 1/2 1 down", seconds=40.0)
+        pane.sees("LIVE", " OK ", " 31 ", "DOWN", "src 1/2 1 down", seconds=40.0)
         pane.keys("Enter")
         pane.sees("why:")
         pane.keys("s")
