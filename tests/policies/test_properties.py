@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policies import policy
+from policies import names, policy
 from policies.compose import decide
 from policies.decision import Decision
 from policies.memory import Memory
-from policies.situation import CapacityFacts, Demand, Limits, ReplicaFacts, Situation, State
+from policies.situation import CapacityFacts, Demand, Limits, Outlook, ReplicaFacts, Situation, State
 
 QUICK = settings(max_examples=60, deadline=None)
 
@@ -146,6 +146,38 @@ def test_every_rule_speaks_and_a_drain_names_as_many_as_go(scene: Situation) -> 
 def test_memory_survives_json(scene: Situation) -> None:
     _, memory = decide(scene, Memory())
     assert Memory.from_json(memory.to_json()) == memory
+
+
+levels = st.lists(st.floats(0.0, 40.0), min_size=3, max_size=3)
+
+
+@QUICK
+@given(situations(), levels)
+def test_a_forecast_only_ever_raises(scene: Situation, values: list[float]) -> None:
+    outlook = Outlook((60.0, 120.0, 300.0), (0.5, 0.9), tuple((v, v) for v in values), "requests/s", "any")
+    told = replace(scene, outlooks={"requests/s": outlook}, capacity=CapacityFacts(request_rate=2.0))
+    plain = settled(replace(told, outlooks={}), 6)
+    raised = settled(told, 6)
+    assert all(b.target >= a.target for a, b in zip(plain, raised, strict=True))
+
+
+@settings(max_examples=25, deadline=None)
+@pytest.mark.parametrize("name", names())
+@given(scene=situations(), rng=st.randoms(use_true_random=False))
+def test_every_law_stays_inside_the_bounds_and_ignores_the_order_of_replicas(
+    name: str, scene: Situation, rng: random.Random
+) -> None:
+    shuffled = list(scene.replicas)
+    rng.shuffle(shuffled)
+    law, one, other = policy(name), Memory(), Memory()
+    top = max(scene.limits.maximum, scene.limits.minimum)
+    for tick in range(4):
+        now = scene.now + 60.0 * tick
+        mine, one = law.decide(replace(scene, now=now), one)
+        theirs, other = law.decide(replace(scene, now=now, replicas=tuple(shuffled)), other)
+        assert (mine.target, mine.drain, mine.held) == (theirs.target, theirs.drain, theirs.held)
+        assert scene.limits.minimum <= mine.target <= top
+        assert Memory.from_json(one.to_json()) == one
 
 
 def test_idle_is_stable_at_the_minimum() -> None:
