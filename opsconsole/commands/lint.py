@@ -122,7 +122,7 @@ def _wish(paths: list[str], given: dict[str, Any]) -> Invocation:
         paths,
         given["format_"],
         given["output_file"],
-        given["fix"] or (given["unsafe_fixes"] and not given["diff"]),
+        given["fix"],
         given["unsafe_fixes"],
         given["diff"],
         given["out"],

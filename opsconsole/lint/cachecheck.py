@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING
 
-from opsconsole.lint.diverge import first_difference
+from opsconsole.lint.diverge import common_prefix, first_difference
 from opsconsole.lint.model import FamilyReport, Finding, Pair, Severity
 from opsconsole.lint.rows import Evidence, Row
 from opsconsole.lint.rules.table import RULES
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def check(family: list[Row], evidence: Evidence, options: LogOptions, report: FamilyReport) -> list[Finding]:
     """All findings of one family."""
-    made = _keys(family, report) + _options(family, report)
+    made = _keys(family, report) + _options(family, report) + _straddle(family, options, report)
     kind = options.provider
     if kind is None and family[0].request.format in ("anthropic", "bedrock") and any(r.request.marks for r in family):
         kind = provider(family[0].request.format)
@@ -49,10 +49,12 @@ def _keys(family: list[Row], report: FamilyReport) -> list[Finding]:
         ("cache_salt", [row.request.salt for row in family]),
     ):
         given = [value for value in values if value is not None]
-        if len(given) >= 3 and len(set(given)) >= 0.8 * len(given):
-            text = f"{name} has {len(set(given))} values in {len(given)} requests of one prompt; a new one never hits"
-            pair = Pair((family[0].request.index, family[1].request.index), name, 0)
-            made.append(_finding("PX503", text, family[0], report, path=name, char=0, pairs=(pair,), confirmed=True))
+        if len(given) < 3 or len(set(given)) < 0.8 * len(given):
+            continue
+        pairs = _changes(family, name, [value or "" for value in values])
+        text = f"{name} has {len(set(given))} values in {len(given)} requests of one prompt; a new one never hits"
+        row = _row(family, pairs[0])
+        made.append(_finding("PX503", text, row, report, path=name, char=pairs[0].char, pairs=pairs, confirmed=True))
     return made
 
 
@@ -60,21 +62,37 @@ def _options(family: list[Row], report: FamilyReport) -> list[Finding]:
     made: list[Finding] = []
     names = sorted({name for row in family for name in row.request.options})
     for name in names:
-        values = [row.request.options.get(name, "") for row in family]
-        changes = sum(a != b for a, b in itertools.pairwise(values))
-        if changes < 2 or changes < 0.2 * len(family):
+        pairs = _changes(family, name, [row.request.options.get(name, "") for row in family])
+        if len(pairs) < 2 or len(pairs) < 0.2 * len(family):
             continue
-        at = next(i for i in range(1, len(values)) if values[i] != values[i - 1])
-        old, new = values[at - 1], values[at]
-        char = next((i for i, (x, y) in enumerate(zip(old, new, strict=False)) if x != y), min(len(old), len(new)))
-        pair = Pair((family[at - 1].request.index, family[at].request.index), name, char, old, new)
-        text = (
-            f"{name} changes {changes} times in {len(family)} requests of one prompt; many templates print it in front"
-        )
-        made.append(
-            _finding("PX404", text, family[at], report, path=name, char=char, pairs=(pair,), severity=Severity.WARNING)
-        )
+        text = f"{name} changes {len(pairs)} times in {len(family)} requests; many templates print it in front"
+        row = _row(family, pairs[0])
+        level = Severity.WARNING
+        made.append(_finding("PX404", text, row, report, path=name, char=pairs[0].char, pairs=pairs, severity=level))
     return made
+
+
+def _changes(family: list[Row], name: str, values: list[str]) -> tuple[Pair, ...]:
+    """The consecutive pairs in which a field of the request changes."""
+    made: list[Pair] = []
+    for (a, b), (old, new) in zip(itertools.pairwise(family), itertools.pairwise(values), strict=True):
+        if old != new:
+            made.append(Pair((a.request.index, b.request.index), name, common_prefix(old, new), old, new))
+    return tuple(made)
+
+
+def _row(family: list[Row], pair: Pair) -> Row:
+    return next(row for row in family if row.request.index == pair.requests[1])
+
+
+def _straddle(family: list[Row], options: LogOptions, report: FamilyReport) -> list[Finding]:
+    """Tokens lost because the shared prefix ends inside a block (only when asked for)."""
+    unit = options.rule.unit
+    over = sorted(row.common_tokens % unit for row in family[1:] if row.common_tokens >= unit)
+    if not options.straddle or unit < 2 or len(over) < 2 or not over[len(over) // 2]:
+        return []
+    text = f"the shared prefix ends {over[len(over) // 2]} tokens into a block of {unit}; those are computed each time"
+    return [_finding("PX502", text, family[0], report, severity=Severity.INFO)]
 
 
 def _limits(family: list[Row], kind: Provider, report: FamilyReport) -> list[Finding]:

@@ -7,7 +7,6 @@ fifth of a family's requests; one cold start is not a finding.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from opsconsole.lint import cachecheck, logfindings
@@ -42,7 +41,7 @@ class LogOptions:
     exact: TokenSource | None = None
     rates: Rates = Rates()  # noqa: RUF009
     sessions: bool = True
-    severity_of: Callable[[str], str] | None = None
+    straddle: bool = False  # PX502 was asked for
 
 
 class LogAnalysis:

@@ -45,6 +45,7 @@ def log_options(settings: LintSettings, exact: TokenSource | None = None) -> Log
         settings.kv_budget,
         exact,
         _rates(settings, hosted.read if hosted else 0.1, hosted.write if hosted else 1.0),
+        straddle="PX502" in settings.codes,
     )
 
 

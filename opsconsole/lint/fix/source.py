@@ -11,6 +11,7 @@ import difflib
 import re
 from collections.abc import Callable
 
+from opsconsole.lint.fix.pymove import move_behind
 from opsconsole.lint.frontends.pymodule import parse
 from opsconsole.lint.ignores import read
 from opsconsole.lint.model import Edit, Finding, FixKind
@@ -24,6 +25,8 @@ def edits(finding: Finding, text: str, *, unsafe: bool) -> tuple[Edit, ...]:
         return _drop_comment(finding, text)
     if not unsafe or finding.fix is not FixKind.UNSAFE:
         return ()
+    if finding.file.endswith(".py"):
+        return move_behind(finding, text)
     if finding.code == "PX401":
         return _pin_clock(finding, text)
     if finding.file.endswith((".txt", ".md", ".prompt", ".tmpl", ".tpl", ".j2", ".jinja", ".jinja2")):

@@ -107,7 +107,9 @@ def read(body: Mapping[str, Any]) -> Request:
         parts.insert(0, Part("response_format", "tool", "format", dump(body["response_format"]), -1))
         request.marks[:] = [Mark(mark.after_part + 1, mark.ttl) for mark in marks]
     request.options = {
-        key: dump(body[key]) for key in OPTIONS if key in body and not (schema and key == "response_format")
+        key: body[key] if isinstance(body[key], str) else dump(body[key])
+        for key in OPTIONS
+        if key in body and not (schema and key == "response_format")
     }
     key = body.get("prompt_cache_key")
     request.cache_key = key if isinstance(key, str) else None

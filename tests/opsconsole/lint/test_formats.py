@@ -104,7 +104,7 @@ def test_an_option_that_varies_is_a_warning() -> None:
         for n in range(6)
     ]
     assert [(f.code, f.path, f.char, f.severity.value) for f in lint(bodies)] == [
-        ("PX404", "reasoning_effort", 1, "warning")
+        ("PX404", "reasoning_effort", 0, "warning")
     ]
 
 
@@ -126,3 +126,9 @@ def test_minimums_follow_the_model() -> None:
     assert table.minimum_for("claude-opus-4-6-20260101") == 4096
     assert table.minimum_for("claude-sonnet-5") == 1024
     assert table.minimum_for("something else") == 1024
+
+
+def test_a_prefix_that_ends_inside_a_block_is_told_only_when_asked() -> None:
+    bodies = [{"messages": [{"role": "system", "content": LINES[:-3]}, *user(n)]} for n in range(4)]
+    assert lint(bodies) == []
+    assert [f.code for f in lint(bodies, LogOptions(engine_rule("vllm-hybrid"), straddle=True))] == ["PX502"]

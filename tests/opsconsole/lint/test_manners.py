@@ -238,6 +238,23 @@ def test_unsafe_fixes_of_templates_need_to_be_asked_for(here: Path) -> None:
     assert (here / "p.j2").read_text() == RULE_LINES + "{{ now() }}\n"
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("f'{time.time()} {RULES}'", "f'{RULES}\\n{time.time()}'"),
+        ("'Now ' + str(time.time()) + ' ' + RULES", "' ' + RULES + '\\n' + 'Now ' + str(time.time())"),
+        ('f"""Now: {time.time()}\n{RULES}"""', 'f"""{RULES}\\nNow: {time.time()}"""'),
+    ],
+)
+def test_unsafe_fixes_put_the_volatile_part_of_a_text_last(here: Path, before: str, after: str) -> None:
+    text = CLOCK.replace("f'{time.time()} {RULES}'", before)
+    (here / "app.py").write_text(text)
+    assert lint("app.py", "--fix").exit_code == 1
+    assert (here / "app.py").read_text() == text
+    assert lint("app.py", "--fix", "--unsafe-fixes").exit_code == 0
+    assert (here / "app.py").read_text() == CLOCK.replace("f'{time.time()} {RULES}'", after)
+
+
 def test_an_unused_ignore_is_removed_by_fix(here: Path) -> None:
     (here / "app.py").write_text("import os  # px: ignore[PX101] old\nprompt = 1\n")
     lint("app.py", "--fix")
