@@ -15,7 +15,6 @@ from typing import Any, Self, TypeVar
 
 import httpx
 
-from opsconsole.client.wire import WireError, from_json
 from opsconsole.domain.records import (
     AlertView,
     DecisionView,
@@ -24,6 +23,7 @@ from opsconsole.domain.records import (
     HoldView,
     JournalEntry,
 )
+from opsconsole.domain.wire import WireError, from_json
 from opsconsole.errors import AgentUnavailable, PlanRefused, UsageError
 
 T = TypeVar("T")

@@ -18,13 +18,13 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from opsconsole.client.wire import to_json
 from opsconsole.control.access import Caller, Forbidden, Unauthorised, caller_of, need
 from opsconsole.control.loop import Loop
 from opsconsole.control.meter import CONTENT_TYPE
 from opsconsole.control.orders import Orders
 from opsconsole.control.settings import Role, Token
 from opsconsole.domain.records import ForecastView
+from opsconsole.domain.wire import to_json
 from opsconsole.errors import OpsConsoleError, PlanRefused, UsageError
 from opsconsole.history.reader import Reader
 

@@ -12,13 +12,13 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from opsconsole.client.wire import from_json, to_json
 from opsconsole.control.alerts import Change, Silence
 from opsconsole.control.deciding import Decided
 from opsconsole.control.logs import log_entries
 from opsconsole.control.mode import Holds, sentence
 from opsconsole.control.words import decision_text
 from opsconsole.domain.records import DecisionView, FleetSnapshot, HoldView, JournalEntry
+from opsconsole.domain.wire import from_json, to_json
 from opsconsole.history.store import DecisionRow, Store
 
 log = logging.getLogger(__name__)

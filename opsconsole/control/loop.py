@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from opsconsole.act.actuator import PoolState
-from opsconsole.client.wire import dumps
 from opsconsole.clock import Clock
 from opsconsole.control.alerts import AlertBook
 from opsconsole.control.deciding import Decided, Decider, Laws
@@ -33,6 +32,7 @@ from opsconsole.control.situation import Surroundings, situation_of
 from opsconsole.control.stopwatch import Stopwatch
 from opsconsole.domain.fleet import FleetState
 from opsconsole.domain.records import FleetSnapshot, JournalEntry, Outcome, Plan, PoolView, ReplicaState, TickRecord
+from opsconsole.domain.wire import dumps
 from opsconsole.errors import OpsConsoleError
 from opsconsole.history.rings import Ring
 from opsconsole.observe.source import Source

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from opsconsole.client.wire import dumps, from_json
 from opsconsole.control.settings import Mode
 from opsconsole.domain.records import HoldView
+from opsconsole.domain.wire import dumps, from_json
 from opsconsole.errors import PlanRefused, UsageError
 
 FOREVER_S = 10 * 365 * 86400.0

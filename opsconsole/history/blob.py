@@ -11,8 +11,8 @@ import zlib
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from opsconsole.client.wire import WireError, dumps, from_json
 from opsconsole.domain.records import FleetSnapshot
+from opsconsole.domain.wire import WireError, dumps, from_json
 from opsconsole.errors import RecordingError
 
 T = TypeVar("T")

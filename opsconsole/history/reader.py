@@ -15,8 +15,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from opsconsole.client.wire import from_json
 from opsconsole.domain.records import DecisionView, FleetSnapshot, JournalEntry
+from opsconsole.domain.wire import from_json
 from opsconsole.errors import RecordingError
 from opsconsole.history import blob
 from opsconsole.history.schema import MIGRATIONS, version

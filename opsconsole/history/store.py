@@ -17,8 +17,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from opsconsole.client.wire import dumps, from_json
 from opsconsole.domain.records import DecisionView, FleetSnapshot, JournalEntry, Outcome, Plan
+from opsconsole.domain.wire import dumps, from_json
 from opsconsole.errors import RecordingError
 from opsconsole.history import blob
 from opsconsole.history.retention import Retention, trim

@@ -1,0 +1,204 @@
+"""Records to JSON and back, generic over the annotations of frozen dataclasses.
+
+It lives beside the records because the database and the API share it. It knows no record by name: what travels is what
+`domain.records` declares. A field at its default is left out and an unknown key is ignored, so an old console reads a
+new agent's snapshot and a new console an old recording. The trap: JSON has no infinity, and every histogram ends in
+one; infinities travel as the strings "Inf" and "-Inf", and NaN, which no record may hold, as null.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import functools
+import json
+import math
+import types
+import typing
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar, Union, cast
+
+T = TypeVar("T")
+Encode = Callable[[Any], Any]
+Decode = Callable[[Any], Any]
+
+_MISSING = dataclasses.MISSING
+
+
+class WireError(ValueError):
+    """A document does not fit the record it is read as."""
+
+
+def to_json(value: Any) -> Any:
+    """Plain JSON data (dicts, lists, strings, numbers) for a record, leaving out fields at their defaults."""
+    kind: Any = type(value)
+    return _encoder(kind)(value)
+
+
+def from_json(kind: type[T], data: Any) -> T:
+    """The record of class `kind` that `data` stands for; missing fields take defaults, unknown ones are ignored."""
+    wanted: Any = kind
+    return cast("T", _decoder(wanted)(data))
+
+
+def dumps(value: Any) -> str:
+    """One compact line of JSON for a record or for plain data that may hold records."""
+    return json.dumps(to_json(value), separators=(",", ":"), allow_nan=False)
+
+
+def loads(kind: type[T], text: str | bytes) -> T:
+    """Parse a line made by `dumps`; a document that does not fit raises `WireError`."""
+    try:
+        data = json.loads(text)
+    except ValueError as error:
+        raise WireError(f"not JSON: {error}") from error
+    return from_json(kind, data)
+
+
+def _float_out(value: Any) -> Any:
+    if value.__class__ is float and not math.isfinite(value):
+        return None if math.isnan(value) else ("Inf" if value > 0 else "-Inf")
+    return value
+
+
+def _float_in(data: Any) -> Any:
+    if data.__class__ is str:
+        if data in ("Inf", "-Inf"):
+            return math.inf if data == "Inf" else -math.inf
+        raise WireError(f"{data!r} is not a number")
+    return data
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+@functools.cache
+def _encoder(kind: Any) -> Encode:
+    """How values of exactly this run-time class are written."""
+    if dataclasses.is_dataclass(kind):
+        return _record_encoder(cast("type[Any]", kind))
+    if issubclass(kind, enum.Enum):
+        return lambda value: value.value
+    if issubclass(kind, float):
+        return _float_out
+    if issubclass(kind, str | int | bool | types.NoneType):
+        return _same
+    if issubclass(kind, Mapping):
+        return lambda value: {str(key): to_json(item) for key, item in value.items()}
+    if issubclass(kind, tuple | list | set | frozenset):
+        return _sequence_out
+    raise WireError(f"a {kind.__name__} has no JSON form")
+
+
+def _sequence_out(value: Any) -> list[Any]:
+    return [to_json(item) for item in value]
+
+
+def _record_encoder(kind: type[Any]) -> Encode:
+    plan: list[tuple[str, Any, Callable[[], Any] | None]] = []
+    for item in dataclasses.fields(kind):
+        made = None if item.default_factory is _MISSING else item.default_factory
+        plan.append((item.name, item.default, made))
+
+    def encode(value: Any) -> dict[str, Any]:
+        out: dict[str, Any] = {}
+        for name, default, made in plan:
+            held = getattr(value, name)
+            if held is default or (default is not _MISSING and held == default and type(held) is type(default)):
+                continue
+            if made is not None and held == made():
+                continue
+            held_kind: Any = type(held)
+            out[name] = _encoder(held_kind)(held)
+        return out
+
+    return encode
+
+
+@functools.cache
+def _decoder(kind: Any) -> Decode:
+    """How data is read as `kind`, a class or an annotation."""
+    origin, args = typing.get_origin(kind), typing.get_args(kind)
+    if kind is Any or kind is object or origin is typing.Literal:
+        return _same
+    if origin in (Union, types.UnionType):
+        return _optional_decoder(kind, args)
+    if origin is tuple:
+        return _tuple_decoder(args)
+    if origin is list:
+        inner = _decoder(args[0])
+        return lambda data: [inner(item) for item in _must(data, list)]
+    if origin is not None and issubclass(origin, Mapping):
+        inner = _decoder(args[1])
+        return lambda data: {key: inner(item) for key, item in _must(data, dict).items()}
+    if dataclasses.is_dataclass(kind):
+        return _record_decoder(cast("type[Any]", kind))
+    return _scalar_decoder(kind)
+
+
+def _scalar_decoder(kind: Any) -> Decode:
+    if kind is float:
+        return _float_in
+    if isinstance(kind, type) and issubclass(kind, enum.Enum):
+        return lambda data: _enum_in(kind, data)
+    if kind is types.NoneType:
+        return lambda data: None
+    if kind in (str, int, bool):
+        return lambda data: _must(data, kind)
+    if isinstance(kind, type) and issubclass(kind, Mapping | dict):
+        return lambda data: _must(data, dict)
+    raise WireError(f"no reader for {kind!r}")
+
+
+def _enum_in(kind: type[enum.Enum], data: Any) -> enum.Enum:
+    try:
+        return kind(data)
+    except ValueError as error:
+        raise WireError(str(error)) from error
+
+
+def _must(data: Any, kind: type[Any]) -> Any:
+    if not isinstance(data, kind):
+        raise WireError(f"expected {kind.__name__}, got {type(data).__name__}")
+    return data
+
+
+def _optional_decoder(kind: Any, args: tuple[Any, ...]) -> Decode:
+    inner = [arg for arg in args if arg is not types.NoneType]
+    if len(inner) != 1:
+        if all(arg in (int, float, str, bool) for arg in inner):
+            return _same
+        raise WireError(f"{kind!r} is ambiguous on the wire")
+    read = _decoder(inner[0])
+    return lambda data: None if data is None else read(data)
+
+
+def _tuple_decoder(args: tuple[Any, ...]) -> Decode:
+    if len(args) == 2 and args[1] is Ellipsis:
+        if args[0] is float:
+            return lambda data: tuple([_float_in(x) if x.__class__ is str else x for x in _must(data, list)])
+        inner = _decoder(args[0])
+        return lambda data: tuple([inner(item) for item in _must(data, list)])
+    readers = tuple(_decoder(arg) for arg in args)
+
+    def decode(data: Any) -> tuple[Any, ...]:
+        if len(_must(data, list)) != len(readers):
+            raise WireError(f"expected {len(readers)} items, got {len(data)}")
+        return tuple(read(item) for read, item in zip(readers, data, strict=True))
+
+    return decode
+
+
+def _record_decoder(kind: type[Any]) -> Decode:
+    hints = typing.get_type_hints(kind)
+    readers = {item.name: _decoder(hints[item.name]) for item in dataclasses.fields(kind)}
+
+    def decode(data: Any) -> Any:
+        given = {name: readers[name](item) for name, item in _must(data, dict).items() if name in readers}
+        try:
+            return kind(**given)
+        except TypeError as error:
+            raise WireError(f"{kind.__name__}: {error}") from error
+
+    return decode
