@@ -47,7 +47,7 @@ class EngineConfig:
     chunk: int = 512  # token budget of one step
     max_seqs: int = 64  # sequences that run at once
     long_prefill_threshold: int = 0  # prefill tokens per request and step while others exist; 0 = no limit
-    min_chunk: int = 32  # prefill that passes the TPOT cap once in a while, so that nobody starves; less is not worth it
+    min_chunk: int = 32  # prefill worth a step; so much passes the TPOT cap now and then, so that nobody starves
     order: QueueOrder = QueueOrder.FCFS
     prefix_cache: bool = True
     watermark: float = 0.0  # fraction of the blocks that admission leaves free

@@ -102,3 +102,28 @@ async def test_the_server_gives_the_same_ids_under_preemption(
     assert answers == [codec.decode(case["ids"]) for case in GOLDEN]
     preemptions = next(line for line in page.splitlines() if line.startswith("vllm:num_preemptions_total"))
     assert float(preemptions.rsplit(" ", 1)[1]) > 0
+
+
+async def test_logprobs_name_the_tokens_of_the_text(
+    load: Build, serve: Callable[..., AbstractAsyncContextManager[Any]]
+) -> None:
+    async with serve(load(kv_blocks=40)) as served, served.client() as client:
+        body: dict[str, Any] = {"model": "m", "prompt": "The capital of France is", "max_tokens": 8, "temperature": 0}
+        choice = (await client.post("/v1/completions", json={**body, "logprobs": 2})).json()["choices"][0]
+        found = choice["logprobs"]
+        assert "".join(found["tokens"]) == choice["text"] and len(found["token_logprobs"]) == 8
+        assert [max(top.values()) for top in found["top_logprobs"]] == found["token_logprobs"]
+        assert found["text_offset"] == [len("".join(found["tokens"][:n])) for n in range(8)]
+        chat: dict[str, Any] = {
+            "model": "m",
+            "messages": [{"role": "user", "content": "Say hello."}],
+            "max_tokens": 6,
+            "temperature": 0,
+            "logprobs": True,
+            "top_logprobs": 2,
+        }
+        choice = (await client.post("/v1/chat/completions", json=chat)).json()["choices"][0]
+        entries = choice["logprobs"]["content"]
+        assert "".join(entry["token"] for entry in entries) == choice["message"]["content"]
+        assert all(entry["top_logprobs"][0]["logprob"] == entry["logprob"] <= 0.0 for entry in entries)
+        assert bytes(entries[0]["bytes"]).decode() == entries[0]["token"]
