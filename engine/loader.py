@@ -6,6 +6,7 @@ need the float32 model in memory beside the packed one.
 
 from __future__ import annotations
 
+import ctypes
 import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from engine.kernels.operators import HeadShape
 from engine.model.checkpoint import Checkpoint, GgufCheckpoint, open_checkpoint
 from engine.model.config import ModelConfig
 from engine.model.decoder import CausalModel, DecoderLayer, Embedding
-from engine.model.gguf_file import gguf_metadata
+from engine.model.gguf_file import forget_pages, gguf_metadata
 from engine.model.linear import Linear, MakeLinear
 from engine.model.recipe import DtypeName, Quantize, Recipe, choose_recipe
 from engine.model.rope import inverse_frequencies
@@ -50,6 +51,7 @@ def load_model(
         checkpoint.config, checkpoint.is_quantised, dtype=dtype, quantize=quantize, threads=threads or cores()
     )
     model = _build(checkpoint, recipe)
+    _give_back(checkpoint)
     template, eos = _chat_facts(path, checkpoint)
     return LoadedModel(
         model=model,
@@ -62,6 +64,15 @@ def load_model(
         dtype_name=recipe.name,
         notices=recipe.notices,
     )
+
+
+def _give_back(checkpoint: Checkpoint) -> None:
+    """What reading left behind: mapped pages, and the C library's free lists (150 MB after 100 MB of GGUF)."""
+    if isinstance(checkpoint, GgufCheckpoint):
+        forget_pages(checkpoint.path)
+    library = ctypes.CDLL(None)
+    if hasattr(library, "malloc_trim"):
+        library.malloc_trim(0)
 
 
 def cores() -> int:

@@ -1,27 +1,24 @@
 """`python -m engine.kernels`: build the C operators now, at install, so that no start-up waits for a compiler.
 
 Must not know: what the operators do. Trap: a machine without a compiler is fine; the engine then runs on torch alone.
-torch is loaded first: it brings the OpenMP runtime that the operators must share, not double.
 """
 
 from __future__ import annotations
 
 import sys
 
-import torch
-
-from engine.kernels.build import BuildError, cpu_features, fitting, load_library
+from engine.kernels.build import BuildError, built_library, cpu_features, fitting
 
 
 def main() -> int:
     """Build every variant that fits this CPU; say which serves, or why none does."""
     for variant in fitting(cpu_features()):
         try:
-            load_library(variant)
+            built_library(variant)
         except (OSError, BuildError) as reason:
             sys.stdout.write(f"C operators ({variant.name}): not built, {reason}\n")
         else:
-            sys.stdout.write(f"C operators ({variant.name}) for torch {torch.__version__}: ready\n")
+            sys.stdout.write(f"C operators ({variant.name}): ready\n")
             return 0
     sys.stdout.write("no C operators: the engine will run on torch alone, slower\n")
     return 0

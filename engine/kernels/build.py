@@ -66,8 +66,8 @@ def fitting(features: frozenset[str]) -> tuple[Variant, ...]:
     return tuple(variant for variant in VARIANTS if variant.needs <= features)
 
 
-def load_library(variant: Variant) -> ctypes.CDLL:
-    """The built library, from the cache when it is there."""
+def built_library(variant: Variant) -> str:
+    """The path of the built library, from the cache when it is there and loads."""
     name = f"operators-{variant.name}-{_fingerprint(variant)}.so"
     failures = []
     for folder in _cache_folders():
@@ -76,7 +76,8 @@ def load_library(variant: Variant) -> ctypes.CDLL:
             if not path.exists():
                 folder.mkdir(parents=True, exist_ok=True)
                 _compile(variant, path)
-            return ctypes.CDLL(str(path))
+            ctypes.CDLL(str(path))
+            return str(path)
         except OSError as error:
             failures.append(f"{folder}: {error}")
     raise BuildError("The C operators could not be stored or loaded (" + "; ".join(failures) + ").")

@@ -6,13 +6,15 @@ checked dtype, and alive until the call returns. All of that is settled here, no
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable
 from ctypes import c_float, c_int, c_int64, c_void_p
+from typing import Any
 
 import torch
 
 from engine.attention import AttentionBatch
-from engine.kernels.build import BuildError, Variant, cpu_features, fitting, load_library
+from engine.kernels.build import BuildError, Variant, built_library, cpu_features, fitting
 from engine.kernels.operators import HeadShape
 from engine.kv_store import KvStore
 from engine.model.config import ModelConfig
@@ -29,6 +31,17 @@ SIGNATURES = {
     "linear_float": (P, N, L, L, P, N, P, L, P, P, N, N),
     "linear_int8": (P, N, L, L, P, P, P, L, P, P, P, N, N, N),
 }
+QUICK_ROWS = 64  # calls of so many rows take microseconds
+
+
+def _bound(library: ctypes.CDLL) -> dict[str, Callable[..., Any]]:
+    library.may_use_tiles.restype = c_int
+    functions: dict[str, Callable[..., Any]] = {"may_use_tiles": library.may_use_tiles}
+    for name, arguments in SIGNATURES.items():
+        function = getattr(library, name)
+        function.argtypes, function.restype = list(arguments), None
+        functions[name] = function
+    return functions
 
 
 class CompiledOperators:
@@ -36,20 +49,14 @@ class CompiledOperators:
 
     def __init__(self, variant: Variant, threads: int) -> None:
         self.variant, self.threads = variant, threads
-        library = load_library(variant)
-        for name, arguments in SIGNATURES.items():
-            function = getattr(library, name)
-            function.argtypes, function.restype = list(arguments), None
-        self._add_rms_norm: Callable[..., None] = library.add_rms_norm
-        self._silu_mul: Callable[..., None] = library.silu_mul
-        self._rotate_and_store: Callable[..., None] = library.rotate_and_store
-        self._attend: Callable[..., None] = library.attend
-        self._pack_float: Callable[..., None] = library.pack_float
-        self._linear_float: Callable[..., None] = library.linear_float
-        self._pack_int8: Callable[..., None] = library.pack_int8
-        library.may_use_tiles.restype = c_int
-        self._has_tiles = bool(library.may_use_tiles())
-        self._linear_int8: Callable[..., None] = library.linear_int8
+        path = built_library(variant)
+        self._patient, self._quick = _bound(ctypes.CDLL(path)), _bound(ctypes.PyDLL(path))
+        self._has_tiles = bool(self._patient["may_use_tiles"]())
+
+    def _run(self, name: str, rows: int, *arguments: int | float | None) -> None:
+        """A step makes 300 calls. Letting go of Python's lock around each gives the HTTP thread 300 chances to keep it
+        for a while; short calls hold on to it, and Python hands it over every 5 ms anyway."""
+        (self._quick if rows <= QUICK_ROWS else self._patient)[name](*arguments)
 
     def rms_norm(self, x: torch.Tensor, weight: torch.Tensor, eps: float, dtype: torch.dtype) -> torch.Tensor:
         return self._normed(x, None, weight, eps, dtype)
@@ -65,8 +72,19 @@ class CompiledOperators:
         rows, width = x.shape
         out = torch.empty((rows, width), dtype=dtype)
         given, kind = (None, 0) if delta is None else (delta.data_ptr(), KINDS[delta.dtype])
-        self._add_rms_norm(
-            x.data_ptr(), given, kind, weight.data_ptr(), out.data_ptr(), KINDS[dtype], rows, width, eps, self.threads
+        self._run(
+            "add_rms_norm",
+            rows,
+            x.data_ptr(),
+            given,
+            kind,
+            weight.data_ptr(),
+            out.data_ptr(),
+            KINDS[dtype],
+            rows,
+            width,
+            eps,
+            self.threads,
         )
         return out
 
@@ -76,7 +94,9 @@ class CompiledOperators:
         rows = qkv.shape[0]
         q = torch.empty((rows, shape.heads * shape.head_dim), dtype=qkv.dtype)
         keys, values = kv.layer(layer)
-        self._rotate_and_store(
+        self._run(
+            "rotate_and_store",
+            rows,
             qkv.data_ptr(),
             KINDS[qkv.dtype],
             turns.data_ptr(),
@@ -98,9 +118,11 @@ class CompiledOperators:
         return q
 
     def attend(self, q: torch.Tensor, batch: AttentionBatch, kv: KvStore, layer: int, shape: HeadShape) -> torch.Tensor:
-        out = torch.empty_like(q)
+        out, rows = torch.empty_like(q), q.shape[0]
         keys, values = kv.layer(layer)
-        self._attend(
+        self._run(
+            "attend",
+            rows,
             q.data_ptr(),
             KINDS[q.dtype],
             keys.data_ptr(),
@@ -125,7 +147,7 @@ class CompiledOperators:
     def silu_mul(self, gate_up: torch.Tensor) -> torch.Tensor:
         rows, width = gate_up.shape[0], gate_up.shape[1] // 2
         out = torch.empty((rows, width), dtype=gate_up.dtype)
-        self._silu_mul(gate_up.data_ptr(), out.data_ptr(), KINDS[gate_up.dtype], rows, width, self.threads)
+        self._run("silu_mul", rows, gate_up.data_ptr(), out.data_ptr(), KINDS[gate_up.dtype], rows, width, self.threads)
         return out
 
     def pack_float(self, weight: torch.Tensor) -> torch.Tensor:
@@ -133,7 +155,9 @@ class CompiledOperators:
         width, inputs = weight.shape
         weight = weight.contiguous()
         packed = torch.zeros(width * padded(inputs, 32), dtype=weight.dtype)
-        self._pack_float(weight.data_ptr(), KINDS[weight.dtype], width, inputs, packed.data_ptr(), self.threads)
+        self._patient["pack_float"](
+            weight.data_ptr(), KINDS[weight.dtype], width, inputs, packed.data_ptr(), self.threads
+        )
         return packed
 
     def multiply_float(
@@ -143,7 +167,9 @@ class CompiledOperators:
         rows, inputs = x.shape
         lines = torch.empty(padded(rows, 32) * padded(inputs, 32))
         out = torch.empty((rows, width), dtype=x.dtype)
-        self._linear_float(
+        self._run(
+            "linear_float",
+            rows,
             x.data_ptr(),
             KINDS[x.dtype],
             rows,
@@ -165,7 +191,7 @@ class CompiledOperators:
         weight = weight.float().contiguous()
         packed = torch.zeros(width * padded(inputs, 64), dtype=torch.int8)
         scales = torch.empty(width)
-        self._pack_int8(weight.data_ptr(), width, inputs, packed.data_ptr(), scales.data_ptr(), self.threads)
+        self._patient["pack_int8"](weight.data_ptr(), width, inputs, packed.data_ptr(), scales.data_ptr(), self.threads)
         return packed, scales
 
     def multiply_int8(
@@ -177,7 +203,9 @@ class CompiledOperators:
         scratch = torch.empty((2 if fine else 1) * padded(rows, 32) * padded(inputs, 64), dtype=torch.int8)
         row_scales = torch.empty(rows)
         out = torch.empty((rows, width), dtype=x.dtype)
-        self._linear_int8(
+        self._run(
+            "linear_int8",
+            rows,
             x.data_ptr(),
             kind,
             rows,

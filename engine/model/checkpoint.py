@@ -12,6 +12,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
 import torch
 
 from engine.model.config import ModelConfig, UnsupportedModelError, from_gguf, from_hugging_face
@@ -144,9 +145,8 @@ class GgufCheckpoint:
         from gguf.quants import dequantize
 
         tensor = self._tensors[stored]
-        if tensor.tensor_type.name == "F16":
-            return torch.from_numpy(tensor.data.copy())
-        return torch.from_numpy(dequantize(tensor.data, tensor.tensor_type).copy())
+        values = tensor.data if tensor.tensor_type.name == "F16" else dequantize(tensor.data, tensor.tensor_type)
+        return torch.from_numpy(np.require(values, requirements=["C", "W", "O"]))  # a copy only of what is mapped
 
 
 def gguf_name(name: str) -> str:

@@ -14,7 +14,7 @@ from engine.attention import AttentionBatch
 from engine.kernels.operators import HeadShape, Operators
 from engine.kv_store import KvStore
 from engine.model.config import ModelConfig
-from engine.model.linear import Linear
+from engine.model.linear import Linear, PlainLinear
 from engine.model.rope import rotations
 
 
@@ -63,8 +63,8 @@ class CausalModel:
     @property
     def weight_bytes(self) -> int:
         matrices = (m for layer in self.layers for m in (layer.qkv, layer.output, layer.gate_up, layer.down))
-        tied = 0 if self.config.tied_embeddings else self.head.nbytes
-        return sum(m.nbytes for m in matrices) + self.embedding.nbytes + tied
+        shared = isinstance(self.head, PlainLinear) and self.head.weight is self.embedding.weight
+        return sum(m.nbytes for m in matrices) + self.embedding.nbytes + (0 if shared else self.head.nbytes)
 
     def forward(self, batch: AttentionBatch, kv: KvStore) -> torch.Tensor:
         """Float32 logits [samples, vocab] of the rows the plan wants sampled."""

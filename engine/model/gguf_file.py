@@ -6,6 +6,7 @@ vocabulary with its merges; arrays are read here in one sweep, the rest is the p
 
 from __future__ import annotations
 
+import mmap
 import struct
 from collections.abc import Mapping
 from functools import lru_cache
@@ -33,6 +34,13 @@ def open_gguf(path: Path) -> Any:
             return end - orig_offs, [part], [0], [GGUFValueType.ARRAY, GGUFValueType.STRING]
 
     return QuickReader(path)
+
+
+def forget_pages(path: Path) -> None:
+    """The file stays mapped; its pages, read once and packed elsewhere, are given back."""
+    mapped = open_gguf(path).data._mmap
+    if hasattr(mmap, "MADV_DONTNEED"):
+        mapped.madvise(mmap.MADV_DONTNEED)
 
 
 def read_strings(data: memoryview, at: int) -> tuple[int, list[str]]:

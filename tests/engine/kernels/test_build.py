@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from engine.kernels import build
-from engine.kernels.build import BuildError, Variant, cpu_features, fitting, load_library
+from engine.kernels.build import BuildError, Variant, built_library, cpu_features, fitting
 
 GENERIC = build.VARIANTS[-1]
 
@@ -46,28 +46,28 @@ def test_without_a_compiler_it_says_so(elsewhere: Path, monkeypatch: pytest.Monk
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CC", raising=False)
     with pytest.raises(BuildError, match="No C compiler"):
-        load_library(GENERIC)
+        built_library(GENERIC)
 
 
 def test_what_the_compiler_says_is_passed_on(elsewhere: Path) -> None:
     (elsewhere / "rows.c").write_text("this is not C;\n")
     with pytest.raises(BuildError, match="refused the operators"):
-        load_library(GENERIC)
+        built_library(GENERIC)
     assert not list(elsewhere.rglob("*.so"))
 
 
 def test_a_flag_the_compiler_does_not_know_is_an_error_of_that_variant(elsewhere: Path) -> None:
     with pytest.raises(BuildError, match="refused"):
-        load_library(Variant("future", frozenset(), ("-mno-such-instructions",)))
+        built_library(Variant("future", frozenset(), ("-mno-such-instructions",)))
 
 
 def test_built_once_and_again_when_the_source_changes(elsewhere: Path) -> None:
-    load_library(GENERIC)
+    built_library(GENERIC)
     first = {path: path.stat().st_mtime_ns for path in elsewhere.rglob("*.so")}
-    load_library(GENERIC)
+    built_library(GENERIC)
     assert {path: path.stat().st_mtime_ns for path in elsewhere.rglob("*.so")} == first and len(first) == 1
     (elsewhere / "rows.c").write_text((elsewhere / "rows.c").read_text() + "\n")
-    load_library(GENERIC)
+    built_library(GENERIC)
     assert len(list(elsewhere.rglob("*.so"))) == 2
 
 
@@ -76,7 +76,7 @@ def test_the_users_cache_serves_where_the_package_may_not_be_written(
 ) -> None:
     allowed = os.access
     monkeypatch.setattr(os, "access", lambda path, mode: path != elsewhere and allowed(path, mode))
-    load_library(GENERIC)
+    built_library(GENERIC)
     assert not list(elsewhere.rglob("*.so"))
     assert len(list((tmp_path / "cache").rglob("*.so"))) == 1
 
@@ -84,7 +84,7 @@ def test_the_users_cache_serves_where_the_package_may_not_be_written(
 def test_processes_that_build_at_the_same_time_do_not_disturb_each_other(elsewhere: Path) -> None:
     program = (
         "import pathlib, sys; from engine.kernels import build; build.SOURCE = pathlib.Path(sys.argv[1]);"
-        "build.load_library(build.VARIANTS[-1]).silu_mul"
+        "build.built_library(build.VARIANTS[-1])"
     )
     started = [subprocess.Popen([sys.executable, "-c", program, str(elsewhere)]) for _ in range(3)]
     assert [process.wait(timeout=120) for process in started] == [0, 0, 0]

@@ -92,5 +92,5 @@ def test_bf16_stays_close_to_float32(oracle_of: OracleOf, on_cpu: pytest.MonkeyP
 def test_the_facts_beside_the_weights_are_passed_on(oracle_of: OracleOf) -> None:
     loaded = load_model(oracle_of("qwen2")[0], dtype="fp32", threads=1)
     assert (loaded.max_position, loaded.eos_ids, loaded.dtype_name, loaded.chat_template) == (512, (2,), "fp32", None)
-    parameters = 256 * 64 + 3 * (64 * 128 + 64 * 64 + 3 * 64 * 96)
+    parameters = 2 * 256 * 64 + 3 * (64 * 128 + 64 * 64 + 3 * 64 * 96)
     assert loaded.weight_bytes == 4 * parameters
