@@ -17,6 +17,8 @@ from opsconsole.bench.client import Record, Target, ask_once
 from opsconsole.bench.workload import Ask
 from opsconsole.clock import Clock
 
+STOP_GRACE = 5.0  # s for what runs when the run is told to stop
+
 Seen = Callable[[Record], None]
 
 
@@ -39,7 +41,7 @@ async def run_open_loop(
     seen: Seen | None = None,
     stop: asyncio.Event | None = None,
 ) -> list[Record]:
-    """All records in order of arrival. `stop` ends the arrivals early; what is running still gets its grace."""
+    """All records in order of arrival. `stop` ends the arrivals early; what runs then still gets a short grace."""
     bodies = [target.body(ask) for ask in asks]
     async with open_session() as session:
         start = clock.monotonic() + 0.05
@@ -56,10 +58,8 @@ async def run_open_loop(
             if await _wait_until(start + arrival.at, clock, stop):
                 break
             tasks.append(asyncio.create_task(one(index, arrival.at)))
-        if tasks:
-            _, late = await asyncio.wait(tasks, timeout=grace)
-            for task in late:
-                task.cancel()
+        for task in await _still_running(tasks, grace, clock, stop):
+            task.cancel()
         return list(await asyncio.gather(*tasks))
 
 
@@ -70,6 +70,20 @@ async def _wait_until(deadline: float, clock: Clock, stop: asyncio.Event | None)
             return True
         await clock.sleep(min(left, 0.25) if stop is not None else left)
     return stop is not None and stop.is_set()
+
+
+async def _still_running(
+    tasks: Sequence[asyncio.Task[Record]], grace: float, clock: Clock, stop: asyncio.Event | None
+) -> set[asyncio.Task[Record]]:
+    """What is unfinished when the grace is over; a wish to stop shortens it."""
+    running, end = set(tasks), clock.monotonic() + grace
+    is_hurried = False
+    while running and (left := end - clock.monotonic()) > 0:
+        if stop is not None and stop.is_set() and not is_hurried:
+            end, is_hurried = min(end, clock.monotonic() + STOP_GRACE), True
+            continue
+        _, running = await asyncio.wait(running, timeout=min(left, 0.25) if stop is not None else left)
+    return running
 
 
 async def run_closed_loop(

@@ -26,7 +26,7 @@ USERS = (4, 8, 16)
 STEP_SECONDS = 2.0
 TTFT_FACTOR, TPOT_FACTOR = 5.0, 2.5
 TTFT_LEAST, TPOT_LEAST = 0.05, 0.005  # s; under these a bound would measure the machine's scheduler
-TARGET = 0.95
+TARGET, HOLDS = 0.95, 0.9
 BUDGET = 12.0  # s, all steps together
 
 Say = Callable[[str], None]
@@ -78,8 +78,8 @@ async def calibrate(url: str, model: str, asked: Bounds | None, clock: Clock, se
         say(f"measuring {users} requests at a time")
         draw.shuffle(asks)
         records, took = await run_closed_loop(target, asks, clock, users=users, seconds=STEP_SECONDS)
-        rate, step_tpot = _rate(records, took), _median(record.tpot for record in records if record.is_success)
-        if bounds.tpot is not None and (step_tpot is None or step_tpot > bounds.tpot):
+        rate = _rate(records, took)
+        if not _holds(records, bounds):
             break
         if rate <= best * 1.05:
             break
@@ -105,6 +105,14 @@ def _rate(records: Sequence[Record], took: float) -> float:
     """Requests/s by the tokens that came: whole requests are too coarse for so short a run."""
     tokens = sum(record.output_tokens or record.chunks for record in records)
     return tokens / took / DEMO_OUTPUT.mean if took > 0 else 0.0
+
+
+def _holds(records: Sequence[Record], bounds: Bounds) -> bool:
+    """Whether nine answers in ten came within the bound per token. TTFT is left out: all users began at once."""
+    if bounds.tpot is None:
+        return True
+    within = [record.tpot is None or record.tpot <= bounds.tpot for record in records if record.is_success]
+    return bool(within) and sum(within) >= HOLDS * len(within)
 
 
 def _median(values: Iterable[float | None]) -> float | None:

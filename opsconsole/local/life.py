@@ -98,10 +98,10 @@ class WorkerLife:
                     break
                 await self._clock.sleep(DRAIN_POLL)
             else:
-                self._cut = self.worker.streams or 0
+                self._cut = await self._process.streams() or 0
         self._is_ending = True
         if self._process is not None:
-            await self._process.stop(STOP_GRACE)
+            await self._process.stop(0.0 if self._cut else STOP_GRACE)  # what was counted as cut is cut
         else:
             self._task.cancel()
             self._leave("before it had started")
@@ -125,7 +125,10 @@ class WorkerLife:
     async def _one_life(self) -> str:
         process = WorkerProcess(self.worker, self._settings)
         bounds = self._bounds()
-        await process.start(str(bounds) if bounds else None)
+        try:
+            await process.start(str(bounds) if bounds else None)
+        except OSError as error:
+            return f"could not be started ({error})"
         self._process = process
         self._workers.enter(self.worker, Phase.LOAD, self._clock.now())
         watch = asyncio.get_running_loop().create_task(self._watch(process))

@@ -17,7 +17,7 @@ from opsconsole.bench.client import Ending, Record
 from opsconsole.bench.goodput import is_good
 from opsconsole.history.store import connect
 
-BATCH = 20  # rows
+BATCH, FLUSH_EVERY = 20, 1.0  # rows, s
 
 
 class RunLog:
@@ -29,6 +29,7 @@ class RunLog:
         self._bounds = bounds
         self._zero = 0.0  # Unix time of the segment's start
         self._segment = 0
+        self._flushed = 0.0  # offset of the request that was last written
         self._rows: list[tuple[Any, ...]] = []
 
     def open(self, started_at: float, load: str | None, config: Mapping[str, Any]) -> None:
@@ -64,7 +65,8 @@ class RunLog:
                 int(met),
             )
         )
-        if len(self._rows) >= BATCH:
+        if len(self._rows) >= BATCH or abs(record.sent - self._flushed) >= FLUSH_EVERY:
+            self._flushed = record.sent
             self.flush()
 
     def flush(self) -> None:

@@ -80,6 +80,8 @@ class Session:
         return code, read_summary(self._settings.database, self._settings.run_id) if has_begun else None
 
     def _asked_to_stop(self, name: str) -> None:
+        if self._stop.is_set() and self._supervisor is not None:
+            lifeline.kill_group(self._supervisor.pid)  # asked twice: at once; its children die with it
         self._why = self._why or f"{name}: stopping"
         self._stop.set()
 

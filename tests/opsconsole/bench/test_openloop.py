@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+import pytest
+
+from opsconsole.bench import openloop
 from opsconsole.bench.arrivals import Arrival, constant
 from opsconsole.bench.bounds import Bounds
 from opsconsole.bench.client import Ending, Target
@@ -63,6 +66,16 @@ async def test_stopping_ends_the_arrivals_and_keeps_what_was_sent() -> None:
         records = await run_open_loop(Target(server.url), constant(20.0, 30.0), asks(600), CLOCK, stop=stop)
     assert 3 <= len(records) <= 20
     assert all(record.is_success for record in records)
+
+
+async def test_stopping_shortens_the_grace_of_what_still_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(openloop, "STOP_GRACE", 0.2)
+    stop = asyncio.Event()
+    async with scripted(lambda index: (200, [text("a"), 30.0])) as server:
+        asyncio.get_running_loop().call_later(0.2, stop.set)
+        async with asyncio.timeout(5):
+            records = await run_open_loop(Target(server.url), [Arrival(0.0)], asks(1), CLOCK, grace=30.0, stop=stop)
+    assert [record.ending for record in records] == [Ending.TIMEOUT]
 
 
 async def test_the_scripted_share_of_failures_comes_out_and_the_rate_is_over_the_arrival_window() -> None:

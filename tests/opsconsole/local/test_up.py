@@ -143,6 +143,8 @@ async def test_a_killed_worker_fails_its_requests_at_once_and_comes_back_and_a_k
     await asyncio.sleep(1.0)
     told = [text for (text,) in up.sql("SELECT text FROM journal")]
     assert any(text.startswith(f"{victim['name']} was killed by SIGKILL; started again") for text in told), told
+    while up.sql("SELECT COUNT(*) FROM requests") == [(0,)]:
+        await asyncio.sleep(0.1)
     os.kill(up.pid_of("supervisor_api"), signal.SIGKILL)
     await up.none_left()
     assert up.sql("PRAGMA integrity_check") == [("ok",)]
