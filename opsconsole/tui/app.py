@@ -21,7 +21,12 @@ from opsconsole.tui.feed import Feed, connect
 from opsconsole.tui.screens.console import ConsoleScreen
 from opsconsole.tui.session import Session
 from opsconsole.tui.settings import TuiSettings
-from opsconsole.tui.world import Look
+from opsconsole.tui.world import Look, World
+
+
+def firing(world: World) -> set[tuple[str, str]]:
+    """The alerts that want somebody now; a new one rings the terminal's bell."""
+    return {(alert.rule, alert.subject) for alert in world.alerts if alert.state == "firing"}
 
 
 class ConsoleApp(App[int]):
@@ -103,7 +108,9 @@ class ConsoleApp(App[int]):
         await self.feed.close()
 
     def _world_changed(self) -> None:
-        self.session.live = self.feed.world
+        before, self.session.live = self.session.live, self.feed.world
+        if before.snapshot is not None and firing(self.feed.world) - firing(before):
+            self.bell()
         if self.session.shown is self.session.live:
             self.repaint()
 
@@ -165,9 +172,6 @@ class ConsoleApp(App[int]):
         from opsconsole.tui.export import write
 
         self.session.say(write(self, path))
-
-    def leave(self) -> None:
-        self.exit(0)
 
     def get_system_commands(self, screen: Screen[Any]) -> Any:
         """The palette: every action that works now, then every replica."""

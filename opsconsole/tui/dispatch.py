@@ -44,7 +44,7 @@ class Shell(Protocol):
 
     def export(self, path: str) -> None: ...
 
-    def leave(self) -> None: ...
+    def exit(self, result: int | None = None) -> None: ...
 
 
 Handler = Callable[[Shell, str], None]
@@ -306,5 +306,5 @@ HANDLERS: Mapping[str, Handler] = {
     "help": _panel("help"),
     "back": _back,
     "last_page": lambda shell, argument: setattr(shell.session, "state", shell.session.state.back()),
-    "quit": lambda shell, argument: shell.leave(),
+    "quit": lambda shell, argument: shell.exit(0),
 }

@@ -34,13 +34,13 @@ def count(value: float | None) -> str:
 
 
 def tokens_per_second(value: float | None) -> str:
-    """Token rates in thousands, so that the column keeps one unit: 7.1k, 0.97k."""
+    """Token rates: 7.1k, 970, 12."""
     value = known(value)
     if value is None:
         return MISSING
     kilo = value / 1e3
-    if abs(kilo) < 1:
-        return f"{kilo:.2f}k"
+    if abs(value) < 999.5:
+        return f"{value:.0f}"
     if abs(kilo) < 100:
         return f"{kilo:.1f}k"
     return f"{kilo:.0f}k" if abs(kilo) < 1e5 else count(value)

@@ -133,11 +133,10 @@ def _slo(snapshot: FleetSnapshot, pool: PoolView | None, look: Look, cells: int,
         bounds = " ".join(f"{n}<{fmt.bound(b)}" for n, b in (("ttft", slo.ttft), ("tpot", slo.tpot)) if b is not None)
         left_over = slo.budget_left
         lines.append((
-            Cell(left(f" {clean(slo.name)} {bounds}", 25), "text"),
-            Cell(left(met, 9), summary.met_style(slo.attainment, slo.target)),
-            Cell(f"of {fmt.percent(slo.target, 1)}  budget ", "dim"),
+            Cell(left(f" {clean(slo.name)} {bounds}", 30), "text"),
+            Cell(left(f" {met}", 9), summary.met_style(slo.attainment, slo.target)),
+            Cell(f" of {fmt.percent(slo.target, 1)}  left ", "dim"),
             Cell(f"{fmt.percent(max(0.0, left_over) if left_over is not None else None)}% ", "text"),
-            Cell(draw.bar(left_over, 6, look.glyphs), "bar"),
             Cell(f" burn {fmt.burn(slo.burn_short)} / {fmt.burn(slo.burn_long)}", "text"),
         ))  # fmt: skip
     if pool is not None:

@@ -397,3 +397,21 @@ async def test_q_leaves_and_the_line_is_closed(make_app: MakeApp, agent: Any) ->
         await press(pilot, "q")
         await asyncio.sleep(0)
     assert agent.closed and app.return_value == 0
+
+
+async def test_a_new_alert_rings_once_and_a_silenced_one_never(
+    make_app: MakeApp, agent: Any, make_snapshot: Callable[..., FleetSnapshot], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = make_app()
+    rung: list[int] = []
+    async with running(app):
+        monkeypatch.setattr(app, "bell", lambda: rung.append(1))
+        alert, silenced = agent.world.alerts
+        for alerts in (
+            (alert, silenced, replace(silenced, subject="other")),
+            (alert, silenced, replace(alert, subject="new")),
+            (alert, silenced, replace(alert, subject="new")),
+        ):
+            app.feed.world = replace(app.feed.world, alerts=alerts)
+            app._world_changed()
+    assert rung == [1]

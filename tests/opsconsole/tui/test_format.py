@@ -17,7 +17,7 @@ from opsconsole.tui import format as fmt
     [
         (fmt.count, 27, "27"), (fmt.count, 9999, "9999"), (fmt.count, 12_345, "12k"), (fmt.count, 131_072, "131k"),
         (fmt.count, 1.2e6, "1.2M"), (fmt.count, 0, "0"), (fmt.count, 3e17, "3e+17"),
-        (fmt.tokens_per_second, 7100, "7.1k"), (fmt.tokens_per_second, 970, "0.97k"), (fmt.tokens_per_second, 123_456,
+        (fmt.tokens_per_second, 7100, "7.1k"), (fmt.tokens_per_second, 970, "970"), (fmt.tokens_per_second, 123_456,
         "123k"),
         (fmt.rate, 33.14, "33.1"), (fmt.rate, 0.87, "0.87"),
         (fmt.per_minute, 2.1 / 60, "2.1"),

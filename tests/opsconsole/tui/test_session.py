@@ -47,7 +47,7 @@ class Recorder:
     def export(self, path: str) -> None:
         self.asked.append(("export", path))
 
-    def leave(self) -> None:
+    def exit(self, result: int | None = None) -> None:
         self.asked.append(("leave", ""))
 
 
