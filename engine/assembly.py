@@ -81,7 +81,7 @@ def model_engine(
         "dtype": loaded.dtype_name,
         "weight_bytes": loaded.weight_bytes,
         "kv_bytes": per_block * config.kv_blocks,
-        "threads": torch.get_num_threads(),
+        "threads": threads,
         "notices": list(loaded.notices),
     }
     return Engine(core, text, _facts(config) | facts)
