@@ -9,6 +9,7 @@ from __future__ import annotations
 import torch
 
 from engine.attention import attention_batch
+from engine.kernels.operators import TorchOperators
 from engine.kv_store import KvStore
 from engine.model.decoder import CausalModel
 from engine.plan import BatchPlan
@@ -18,6 +19,8 @@ class ModelRunner:
     """A model and the memory for its keys and values."""
 
     def __init__(self, model: CausalModel, kv_blocks: int, block_size: int = 16) -> None:
+        if block_size % 16 and not isinstance(model.ops, TorchOperators):
+            raise ValueError(f"The C operators read keys 16 at a time: the block size cannot be {block_size}.")
         self.model = model
         self.kv = KvStore(model.config, kv_blocks, block_size, dtype=model.kv_dtype, device=model.device)
 

@@ -94,3 +94,11 @@ def test_the_facts_beside_the_weights_are_passed_on(oracle_of: OracleOf) -> None
     assert (loaded.max_position, loaded.eos_ids, loaded.dtype_name, loaded.chat_template) == (512, (2,), "fp32", None)
     parameters = 2 * 256 * 64 + 3 * (64 * 128 + 64 * 64 + 3 * 64 * 96)
     assert loaded.weight_bytes == 4 * parameters
+
+
+def test_block_sizes_the_operators_cannot_read_are_refused(oracle_of: OracleOf) -> None:
+    loaded = load_model(oracle_of("qwen2")[0], dtype="fp32", threads=1)
+    if isinstance(loaded.model.ops, TorchOperators):
+        pytest.skip("no C operators here")
+    with pytest.raises(ValueError, match="block size cannot be 8"):
+        ModelRunner(loaded.model, 8, 8)
