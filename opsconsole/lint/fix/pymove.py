@@ -1,6 +1,6 @@
 """Moves a volatile part of a Python text behind the stable part of the same expression.
 
-Edits f-strings and `+` chains only, and the source text of each part stays as written. The trap: raw strings do not know
+Edits f-strings and `+` chains only; the source text of each part stays as written. The trap: raw strings do not know
 `\\n`, so they are left alone.
 """
 
