@@ -6,7 +6,9 @@ code for its own.
 
 from __future__ import annotations
 
+import io
 import re
+import tokenize
 from dataclasses import dataclass
 
 from opsconsole.lint.model import Finding, FixKind, Severity
@@ -34,14 +36,26 @@ class Ignore:
         return named and (self.whole_file or finding.line == self.line)
 
 
-def read(text: str) -> list[Ignore]:
-    """All ignore comments of a file."""
+def _comments(text: str) -> set[tuple[int, int]] | None:
+    """Places of Python's comments (line, column from 0), or None where the text cannot be tokenised."""
+    try:
+        tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+        return {token.start for token in tokens if token.type == tokenize.COMMENT}
+    except (tokenize.TokenError, SyntaxError):
+        return None
+
+
+def read(text: str, file: str) -> list[Ignore]:
+    """All ignore comments of a file; in Python, text that only looks like one is none."""
     if "px:" not in text:
         return []
     made: list[Ignore] = []
+    comments = _comments(text) if file.endswith(".py") else None
     for match in _IGNORE.finditer(text):
         start = text.rfind("\n", 0, match.start()) + 1
         line = text.count("\n", 0, match.start()) + 1
+        if comments is not None and (line, match.start() - start) not in comments:
+            continue
         alone = not text[start : match.start()].strip()
         codes = tuple(code.strip() for code in (match["codes"] or "").split(",") if code.strip())
         reason = re.sub(r"(?:#\}|-->|\*/)\s*$", "", match["reason"]).strip()
@@ -54,7 +68,7 @@ def apply(
     findings: list[Finding], text: str, file: str, codes: frozenset[str], *, require_reason: bool
 ) -> tuple[list[Finding], int]:
     """Findings not silenced, with PX900 for comments that silence nothing; and how many were silenced."""
-    ignores = read(text)
+    ignores = read(text, file)
     if not ignores:
         return findings, 0
     kept: list[Finding] = []

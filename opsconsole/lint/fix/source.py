@@ -95,7 +95,7 @@ def _wrap_sorted(finding: Finding, text: str) -> tuple[Edit, ...]:
 
 
 def _drop_comment(finding: Finding, text: str) -> tuple[Edit, ...]:
-    for ignore in read(text):
+    for ignore in read(text, finding.file):
         if ignore.at == finding.line and ignore.col == finding.col:
             start = _offset(text, ignore.at, ignore.col)
             end = text.find("\n", start)

@@ -119,8 +119,11 @@ class JsEvaluator:
         return Dotted(name)
 
     def _member(self, node: Any, scope: Scope) -> Any:
-        base = self.value(node.child_by_field_name("object"), scope)
+        owner = node.child_by_field_name("object")
         name = scope.module.text(node.child_by_field_name("property"))
+        if owner.type == "this" and name in scope.module.methods:
+            return Callee(scope.module, scope.module.methods[name])
+        base = self.value(owner, scope)
         if isinstance(base, Fields):
             return base.fields.get(name, Dotted(name))
         if isinstance(base, Tainted):
@@ -147,7 +150,10 @@ class JsEvaluator:
                 value = self.settle(child.named_children[0], scope)
                 made.items += value.items if isinstance(value, Items) else [Spread(value)]
             elif child.type != "comment":
-                made.items.append(self.settle(child, scope))
+                value = self.settle(child, scope)
+                if isinstance(value, Tainted) and value.at is None and not value.growing:
+                    value = replace(value, at=scope.module.spot(child))
+                made.items.append(value)
         return made
 
     def _object(self, node: Any, scope: Scope) -> Any:

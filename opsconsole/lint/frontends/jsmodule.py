@@ -48,6 +48,7 @@ class JsModule:
     source: bytes
     root: Any
     functions: dict[str, Any] = field(default_factory=dict)
+    methods: dict[str, Any] = field(default_factory=dict)  # of the file's classes, by name; the first one wins
     constants: dict[str, Any] = field(default_factory=dict)
     imports: dict[str, tuple[str, str]] = field(default_factory=dict)
     memo: dict[str, Any] = field(default_factory=dict)
@@ -76,7 +77,10 @@ def parse(file: str, text: str) -> JsModule:
 
 def _index(module: JsModule, node: Any) -> None:
     name = node.child_by_field_name("name")
-    if node.type in FUNCTIONS and name is not None:
+    if node.type == "class_declaration":
+        for method in _all(node, "method_definition"):
+            module.methods.setdefault(module.text(method.child_by_field_name("name")), method)
+    elif node.type in FUNCTIONS and name is not None:
         module.functions[module.text(name)] = node
     elif node.type in ("lexical_declaration", "variable_declaration"):
         for item in node.named_children:

@@ -205,7 +205,10 @@ class Evaluator:
                 value = self.named(self.value(item.value, frame), frame.loops)
                 made.items += value.items if isinstance(value, Items) else [Spread(value)]
             else:
-                made.items.append(self.named(self.value(item, frame), frame.loops))
+                value = self.named(self.value(item, frame), frame.loops)
+                if isinstance(value, Tainted) and value.at is None and not value.growing:
+                    value = replace(value, at=frame.module.spot(item))
+                made.items.append(value)
         return made
 
     def _set(self, node: ast.expr, frame: Frame) -> Any:

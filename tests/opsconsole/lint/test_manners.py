@@ -86,6 +86,11 @@ def test_an_inline_ignore_silences_its_line_and_an_unused_one_is_a_finding(here:
     assert "PX101" in out
 
 
+def test_a_text_that_looks_like_an_ignore_is_none(here: Path) -> None:
+    (here / "app.py").write_text("HELP = 'write # px: ignore[PX101] reason'\nprompt = 1\n")
+    assert lint("app.py", "--fail-on", "info").exit_code == 0
+
+
 @pytest.mark.parametrize(
     ("name", "comment"),
     [

@@ -97,6 +97,16 @@ def test_the_place_of_a_field_in_a_triple_quoted_text_is_exact() -> None:
     assert (found.line, found.col) == (6, 9)
 
 
+def test_the_place_of_an_item_of_a_joined_list_is_exact() -> None:
+    text = (
+        HEAD
+        + "def ask(client, q):\n    head = '\\n'.join(['You are calm.', time.ctime(), RULES])\n    return "
+        + CHAT % "head"
+    )
+    (found,) = PythonFrontend({"app.py": lambda: text}).check("app.py", text)[0]
+    assert (found.line, found.col) == (5, 40)
+
+
 def test_broken_python_is_a_note_with_its_line() -> None:
     text = "client.chat.completions.create(messages=[\ndef x(:\n"
     findings, notes = PythonFrontend({"a.py": lambda: text}).check("a.py", text)
@@ -130,6 +140,14 @@ JS_HEAD = "import { RULES } from './rules';\n"
         (
             "export const run = (messages) => generateText({ model, system: `${RULES} ${Date.now()}`, messages });",
             [("PX101", "error", 2)],
+        ),
+        (
+            f"class A {{ head() {{ return `At ${{Date.now()}}\\n`; }} ask(client, q) {{ return {JS_CALL % 'this.head() + RULES'} }} }}",
+            [("PX101", "error", 2)],
+        ),
+        (
+            f"export const ask = (client, q) => {JS_CALL % '[`ID ${crypto.randomUUID()}`, RULES].join(nl)'}",
+            [("PX103", "error", 2)],
         ),
         ("export const run = (q) => generateText({ model, system: RULES, prompt: `${Date.now()} ${q}` });", []),
         (
