@@ -2,7 +2,7 @@
 """How fast the linter reads: logs in fast and exact mode, sources beside `ast.parse`, and memory per log size.
 
 Prints a table and asserts nothing; every number is of this machine and this run, on one core, in CPU seconds of a fresh
-process. Peers run on the same log where they are installed. The trap: a busy machine; CPU time is compared, not wall.
+process. Peers run on the same inputs where they are on the PATH (sources: half a megabyte, they are slow). The trap: a busy machine; CPU time is compared, not wall.
 
     make bench-lint BENCH_ARGS="--log-mb 20 --big-mb 1000"
 """
@@ -41,7 +41,8 @@ WORDS = [
     "broken",
     "new",
 ]
-PEERS = {"cachelint": ["cachelint", "{log}"], "promptcachelint": ["promptcachelint", "{log}"]}
+PEERS = {"cachelint": ["cachelint", "analyze", "--provider", "openai", "{log}"]}
+SOURCE_PEERS = {"cachedrift": ["cachedrift", "{src}"], "pcdlint": ["pcdlint", "{src}"]}
 
 
 class Cost(NamedTuple):
@@ -136,6 +137,13 @@ def rows(folder: Path, options: argparse.Namespace) -> list[tuple[str, float, Co
     parse = "import ast,pathlib,sys\nfor p in sorted(pathlib.Path(sys.argv[1]).glob('*.py')): ast.parse(p.read_text())"
     made.append(("ast.parse alone", options.source_mb, cost([sys.executable, "-c", parse, str(sources)])))
     made.append(("sources", options.source_mb, cost(lint(str(sources)))))
+    few = folder / "few"
+    few.mkdir()
+    write_sources(few, min(options.source_mb, 0.5))
+    for peer, command in SOURCE_PEERS.items():
+        if shutil.which(command[0]):
+            words = [word.format(src=few) for word in command]
+            made.append((f"sources: {peer}", min(options.source_mb, 0.5), cost(words)))
     return made
 
 
@@ -151,6 +159,8 @@ def main() -> None:
     print(f"{'what':<44}{'MB':>8}{'CPU s':>9}{'MB/s':>9}{'peak MB':>9}")
     for name, megabytes, used in made:
         speed = f"{megabytes / used.cpu_s:9.1f}" if megabytes else f"{'':>9}"
+        if ": error:" in used.said:
+            speed = f"{'refused':>9}"
         print(f"{name:<44}{megabytes:>8.0f}{used.cpu_s:>9.2f}{speed}{used.peak_mb:>9.0f}")
     alone = next(used for name, _, used in made if name == "ast.parse alone")
     ours = next(used for name, _, used in made if name == "sources")
