@@ -6,6 +6,7 @@ help of all commands stays quick.
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ import typer
 
 if TYPE_CHECKING:
     from opsconsole.lint.invocation import Invocation
+    from opsconsole.lint.model import Finding
     from opsconsole.lint.settings import LintSettings
 
 
@@ -187,18 +189,25 @@ def _watch(paths: list[str], settings: LintSettings, seconds: float) -> None:
     from opsconsole.lint.runner import log_options
     from opsconsole.lint.watch import Watcher
 
-    if len(paths) != 1 or paths[0] == "-":
-        raise UsageError("--watch follows one log file.")
+    if len(paths) != 1:
+        raise UsageError("--watch follows one log file, or - for a stream.")
     watcher = Watcher(Path(paths[0]), log_options(settings))
+
+    def tell(findings: list[Finding]) -> None:
+        for item in findings:
+            if item.code in settings.codes:
+                typer.echo(f"{item.file}:{item.line}: {item.severity.value} {item.code} {item.message}")
 
     async def follow() -> None:
         clock = SystemClock()
         while True:
-            for item in watcher.poll():
-                if item.code in settings.codes:
-                    typer.echo(f"{item.file}:{item.line}: {item.severity.value} {item.code} {item.message}")
+            tell(watcher.poll())
             await clock.sleep(seconds)
 
+    if paths[0] == "-":
+        for lines in watcher.batches(sys.stdin.buffer):
+            tell(watcher.take(lines))
+        return
     try:
         asyncio.run(follow())
     except KeyboardInterrupt:

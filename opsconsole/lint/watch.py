@@ -7,7 +7,9 @@ complete lines are taken.
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from opsconsole.lint.logcheck import LogAnalysis, LogOptions
 from opsconsole.lint.model import Finding, Result
@@ -61,6 +63,20 @@ class Watcher:
         fresh = [item for item in self.result.findings if item.fingerprint not in self._told]
         self._told.update(item.fingerprint for item in fresh)
         return fresh
+
+    @staticmethod
+    def batches(stream: BinaryIO) -> Iterator[bytes]:
+        """Complete lines of a stream, as they come."""
+        rest = b""
+        read = getattr(stream, "read1", stream.read)
+        while chunk := read(1 << 16):
+            rest += chunk
+            complete = rest.rfind(b"\n") + 1
+            if complete:
+                yield rest[:complete]
+                rest = rest[complete:]
+        if rest:
+            yield rest + b"\n"
 
     def items(self) -> tuple[dict[str, object], ...]:
         """All present findings as plain objects without prompt text, for an agent to publish."""

@@ -74,7 +74,8 @@ def write_log(path: Path, megabytes: float, *, broken: bool) -> None:
         while size < megabytes * 1e6:
             head = f"Now: 2026-03-09 {at // 3600 % 24:02d}:{at // 60 % 60:02d}:{at % 60:02d}\n" if broken else ""
             question = " ".join(rng.choice(WORDS) for _ in range(20))
-            body = {
+            body: dict[str, object] = {"model": "m"}
+            body |= {
                 "messages": [
                     {"role": "system", "content": head + RULES},
                     {"role": "user", "content": f"{question} {at}"},

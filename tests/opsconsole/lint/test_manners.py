@@ -8,6 +8,9 @@ repository's settings leaks in.
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -174,6 +177,16 @@ def test_the_same_input_gives_the_same_bytes(here: Path) -> None:
     for form in ("json", "sarif", "text", "github"):
         made = {lint("app.py", "log.jsonl", "--format", form, "--no-cache").stdout_bytes for _ in range(2)}
         assert len(made) == 1
+
+
+def test_the_bytes_do_not_depend_on_the_hash_seed(here: Path) -> None:
+    (here / "log.jsonl").write_text(bodies(12))
+    made = set()
+    for seed in ("1", "2"):
+        command = [sys.executable, "-m", "opsconsole", "lint", "--no-cache", "--format", "json", "log.jsonl", "app.py"]
+        run = subprocess.run(command, capture_output=True, check=False, env={**os.environ, "PYTHONHASHSEED": seed})
+        made.add(run.stdout)
+    assert len(made) == 1
 
 
 def test_a_remembered_result_equals_a_fresh_one_and_follows_changes(here: Path) -> None:

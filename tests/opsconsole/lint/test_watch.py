@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from typer.testing import CliRunner
+
+from opsconsole.cli import app
 from opsconsole.lint.capture import Redactor
 from opsconsole.lint.logcheck import LogOptions
 from opsconsole.lint.watch import Watcher
@@ -57,3 +60,11 @@ def test_a_redacted_capture_shows_the_same_places_and_no_words(tmp_path: Path) -
     assert item["rule"] == "PX101"
     assert "before" not in json.dumps(item["pairs"])
     assert (found.path, found.char) == ("messages[0].content", 20)
+
+
+def test_a_stream_is_followed_until_it_ends() -> None:
+    data = "".join(json.dumps(body(at)) + "\n" for at in range(40)).encode()
+    made = CliRunner().invoke(app, ["lint", "--watch", "1", "-"], input=data)
+    assert made.exit_code == 0
+    assert made.stdout.count("PX101") == 1
+    assert "2026-05-01" not in made.stdout
