@@ -14,7 +14,7 @@ from typing import NamedTuple
 LONG = 400
 MAX_LINES = 300_000
 MAX_MEMO_CHARS = 48_000_000
-CHARS_PER_TOKEN = 3.8
+CHARS_PER_TOKEN = 3.5
 _PIECES = re.compile(r".{1,240}?(?:[.!?;:>}\]]\s+|, |$)|.{1,240}", re.S)
 
 
