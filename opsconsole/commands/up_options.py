@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import typer
 
+import policies
 from opsconsole.bench.bounds import parse_bounds, parse_duration
 from opsconsole.clock import SystemClock
 from opsconsole.errors import UsageError
@@ -62,6 +63,10 @@ def _settings(asked: Mapping[str, Any]) -> UpSettings:
     if devices and high > len(devices):
         typer.echo(f"at most {len(devices)} workers: one for each of the devices {', '.join(devices)}", err=True)
         high, low = len(devices), min(low, len(devices))
+    try:
+        policies.policy(asked["policy"])
+    except ValueError as error:
+        raise UsageError(str(error)) from None
     model = find_model(asked["model"] or None)
     folder = Path(asked["data_dir"]) if asked["data_dir"] else default_data_dir()
     return UpSettings(

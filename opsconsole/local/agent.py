@@ -27,6 +27,7 @@ from policies.situation import CapacityFacts, Limits
 
 WINDOW_LEAST, WINDOW_MOST = 10.0, 60.0  # s, of rates and latencies
 BURN_MOST, LONG_BURN = 300.0, 12.0  # s of the short burn window at most; the long one in multiples of it
+RUN_KEY = "local/run"
 ASSUMED_LEAD = 15.0  # s, until a start has been seen
 
 
@@ -43,7 +44,7 @@ def agent_settings(up: UpSettings) -> AgentSettings:
             drain_deadline_s=up.drain_deadline,
         ),
         policy=up.policy,
-        lead_s=ASSUMED_LEAD,
+        lead_s=ASSUMED_LEAD if up.measured is None else up.measured.start_s or ASSUMED_LEAD,
         capacity=_capacity(up),
     )
     return AgentSettings(
@@ -79,12 +80,25 @@ def _capacity(up: UpSettings) -> CapacityFacts | None:
     )
 
 
+def forget_other_runs(store: Store, run_id: str, now: float) -> None:
+    """What a law has learned holds for the bounds and the machine it was learned on; each run is calibrated anew.
+
+    An agent that restarts within its run keeps it.
+    """
+    if store.get_state(RUN_KEY).get(RUN_KEY) == run_id:
+        return
+    for key in store.get_state("memory/"):
+        store.put_state(key, None, now)
+    store.put_state(RUN_KEY, run_id, now)
+
+
 def builder(up: UpSettings) -> Build:
     """The parts that differ from a daemon's: source and actuator over the supervisor's socket."""
 
     def build(settings: AgentSettings, clock: Clock) -> Parts:
         client = SupervisorClient(up.supervisor_socket)
         store = Store(settings.database)
+        forget_other_runs(store, up.run_id, clock.now())
         chronicle = asyncio.get_running_loop().create_task(Chronicle(store, client, clock, up.run_id).run())
 
         async def close() -> None:

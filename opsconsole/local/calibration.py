@@ -57,9 +57,8 @@ class Calibration:
         ]
 
 
-async def calibrate(url: str, model: str, asked: Bounds | None, clock: Clock, seed: int, say: Say) -> Calibration:
-    """Measure the worker at `url`."""
-    target = Target(url=url, model=model, timeout=60.0)
+async def calibrate(target: Target, asked: Bounds | None, clock: Clock, seed: int, say: Say) -> Calibration:
+    """Measure one worker."""
     asks = build("demo", [Arrival(0.0)] * 600, seed)
     say("measuring one request at a time")
     idle, _ = await run_closed_loop(target, asks[:IDLE_REQUESTS], clock, users=1, seconds=20.0)

@@ -79,7 +79,8 @@ class WorkerProcess:
 
     async def post(self, path: str, body: Any = None) -> int | None:
         """Status of a POST; None where nothing answered."""
-        headers = {"x-opsconsole-router": self._settings.router_token}
+        token = self._settings.router_token
+        headers = {"x-opsconsole-router": token, "authorization": f"Bearer {token}"} if token else {}
         try:
             return (await self._client.post(f"{self.worker.url}{path}", json=body, headers=headers)).status_code
         except httpx.HTTPError:
@@ -144,7 +145,7 @@ def worker_environment(settings: UpSettings, device: str | None) -> dict[str, st
     environment = {
         "OMP_NUM_THREADS": str(settings.threads),
         "OPSCONSOLE_TRUSTED_ROUTER_TOKEN": settings.router_token,
-        "OPSCONSOLE_API_KEY": "",
+        "OPSCONSOLE_API_KEY": settings.router_token,  # users come through the router, or not at all
         "PYTHONUNBUFFERED": "1",
     }
     if device is not None or settings.is_cpu_only:

@@ -114,6 +114,8 @@ class Router:
         passed = {name: value for name, value in headers.items() if name not in NOT_PASSED_UP}
         salt = tenant_salt(self._secret, key)
         passed |= {"x-request-id": request_id, "x-cache-salt": salt, "x-opsconsole-router": self._router_token}
+        if self._router_token:
+            passed["authorization"] = f"Bearer {self._router_token}"  # workers know the router alone
         if path not in PLACED:
             return Order(path, method, body, passed, request_id)
         parsed = json.loads(body.decode("utf-8"))

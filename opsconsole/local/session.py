@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from opsconsole.bench.client import Target
 from opsconsole.clock import Clock
 from opsconsole.errors import AgentUnavailable, OpsConsoleError
 from opsconsole.local import lifeline
@@ -126,9 +127,8 @@ class Session:
         settings = self._settings
         url = await self._first_worker()
         self._say("calibrating on the first worker")
-        calibration = await calibrate(
-            url, settings.model_name, settings.bounds, self._clock, self._options.seed, self._say
-        )
+        target = Target(url=url, model=settings.model_name, api_key=settings.router_token, timeout=60.0)
+        calibration = await calibrate(target, settings.bounds, self._clock, self._options.seed, self._say)
         for line in calibration.lines():
             self._say(line)
         await self._client.begin(calibration.measured())

@@ -29,6 +29,7 @@ class Measured:
     sustained: float | None = None  # requests/s of one worker
     idle_ttft: float | None = None
     idle_tpot: float | None = None
+    start_s: float | None = None  # from the decision to the first token of the first worker
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,6 +43,8 @@ class Supervisor:
     async def begin(self, measured: Measured) -> None:
         """Calibration is over: the bounds are known, so companions and the other workers may start."""
         self.bounds = measured.bounds
+        starts = [worker.ready_at - worker.decided_at for worker in self.workers if worker.ready_at is not None]
+        measured = replace(measured, start_s=max(starts, default=None))
         self.settings = replace(self.settings, bounds=measured.bounds, measured=measured)
         self.settings.save(self._file)
         await asyncio.gather(*(life.tell_bounds() for life in self._lives.values()))

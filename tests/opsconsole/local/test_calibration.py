@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from opsconsole.bench.bounds import Bounds
+from opsconsole.bench.client import Target
 from opsconsole.clock import SystemClock
 from opsconsole.errors import OpsConsoleError
 from opsconsole.local import calibration
@@ -29,7 +30,7 @@ async def test_bounds_are_multiples_of_the_idle_times_and_loads_of_what_was_sust
     monkeypatch.setattr(calibration, "USERS", (4,))
     said: list[str] = []
     async with scripted(engine) as server:
-        found = await calibrate(server.url, "m", None, SystemClock(), 1, said.append)
+        found = await calibrate(Target(server.url), None, SystemClock(), 1, said.append)
     assert 0.04 <= found.idle_ttft < 0.2 and 0.01 <= found.idle_tpot < 0.05
     assert found.bounds.ttft == pytest.approx(5 * found.idle_ttft, rel=0.06)
     assert found.bounds.tpot == pytest.approx(2.5 * found.idle_tpot, rel=0.06)
@@ -42,7 +43,7 @@ async def test_bounds_that_were_asked_for_stay(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(calibration, "USERS", ())
     asked = Bounds(ttft=2.0, tpot=0.5, target=0.9)
     async with scripted(engine) as server:
-        found = await calibrate(server.url, "m", asked, SystemClock(), 1, lambda line: None)
+        found = await calibrate(Target(server.url), asked, SystemClock(), 1, lambda line: None)
     assert found.bounds == asked
     assert "as asked" in found.lines()[-1]
 
@@ -53,4 +54,4 @@ async def test_an_engine_that_answers_nonsense_is_told_with_its_reason() -> None
 
     async with scripted(broken) as server:
         with pytest.raises(OpsConsoleError, match="does not answer as it should: out of memory"):
-            await calibrate(server.url, "m", None, SystemClock(), 1, lambda line: None)
+            await calibrate(Target(server.url), None, SystemClock(), 1, lambda line: None)

@@ -43,6 +43,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ({"load": "storm"}, "steady, diurnal, burst"),
         ({"seconds": "90"}, "a number and a unit"),
         ({"slo": "ttft=1"}, "unit"),
+        ({"policy": "dice"}, "unknown"),
         ({"model": "/no/such/model"}, "does not exist"),
         ({"data_dir": "/tmp/" + "x" * 120}, "too long"),
         ({"data_dir": "/proc/nowhere"}, "cannot be used"),

@@ -10,6 +10,7 @@ from typing import Any
 from opsconsole.clock import ManualClock
 from opsconsole.errors import AgentUnavailable
 from opsconsole.history.store import Store
+from opsconsole.local.agent import forget_other_runs
 from opsconsole.local.chronicle import Chronicle
 from opsconsole.local.targets import LocalTargets
 
@@ -92,3 +93,17 @@ async def test_events_are_told_once_also_after_a_restart_of_the_agent(tmp_path: 
     connection.close()
     assert told == ["w2 is useful", "w2 was killed by SIGKILL; started again in 0.5 s"]
     assert start[:3] == ("w2", 95.0, 102.0) and json.loads(start[3]) == {"schedule": 0.5, "load": 4.0}
+
+
+def test_what_was_learned_in_another_run_is_forgotten_and_in_this_one_kept(tmp_path: Path) -> None:
+    store = Store(tmp_path / "opsconsole.db")
+    store.put_state("memory/local", "{}", 1.0)
+    store.put_state("holds", "[]", 1.0)
+    forget_other_runs(store, "first", 2.0)
+    assert store.get_state("memory/") == {} and store.get_state("holds") == {"holds": "[]"}
+    store.put_state("memory/local", "{}", 3.0)
+    forget_other_runs(store, "first", 4.0)
+    assert store.get_state("memory/") == {"memory/local": "{}"}
+    forget_other_runs(store, "second", 5.0)
+    assert store.get_state("memory/") == {}
+    store.close()
