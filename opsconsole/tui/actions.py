@@ -137,6 +137,11 @@ def in_force(action: Action, keys: Mapping[str, tuple[str, ...]] | None) -> tupl
     return (keys or {}).get(action.id, action.keys)
 
 
+def for_key(key: str, page: str, keys: Mapping[str, tuple[str, ...]] | None = None) -> Action | None:
+    """What a key means on a screen."""
+    return next((a for a in ACTIONS if works_on(a, page) and key in in_force(a, keys)), None)
+
+
 def clashes(keys: Mapping[str, tuple[str, ...]]) -> list[str]:
     """Sentences about keys that would mean two things on one screen."""
     found = []

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import select
 import signal
 import sys
@@ -40,7 +41,21 @@ def watch_terminal(app: ConsoleApp, clock: Clock, owns_process: bool) -> None:
     app.background(_poll(app, clock, sys.__stdin__.fileno()))
 
 
+def _fit(app: ConsoleApp, fileno: int) -> None:
+    """A signal of a new size can be lost on a busy machine; the terminal itself always knows."""
+    from textual.events import Resize
+    from textual.geometry import Size
+
+    with contextlib.suppress(OSError):
+        size = Size(*os.get_terminal_size(fileno))
+        if size != app.size:
+            app.post_message(Resize(size, size))
+        elif size != app.screen.size:
+            app.screen.post_message(Resize(size, size))
+
+
 async def _poll(app: ConsoleApp, clock: Clock, fileno: int) -> None:
     while not hung_up(fileno):
+        _fit(app, fileno)
         await clock.sleep(PERIOD_S)
     app.exit(0)

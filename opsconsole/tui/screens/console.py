@@ -86,15 +86,15 @@ class ConsoleScreen(Screen[None]):
         """Open the input line."""
         from opsconsole.tui.widgets.prompt import Prompt
 
-        if not self.query(Prompt):
+        if all(prompt.is_closed for prompt in self.query(Prompt)):
             prompt = Prompt(kind, self.app.session)
             self.mount(prompt)
             self.set_focus(prompt)  # now, not when it has been mounted: the next key is already on its way
 
     def close_line(self, prompt: Prompt) -> None:
         """Close it and give the keys back to the grid."""
-        prompt.remove()
-        self.grid.focus()
+        self.set_focus(self.grid)  # at once: the next key is the grid's
+        prompt.call_later(prompt.remove)  # after the keys that already wait in its queue
         self.call_after_refresh(self.draw)
 
     def on_prompt_changed_text(self, message: Any) -> None:

@@ -73,8 +73,6 @@ class Prompt(Input):
     Prompt:focus { border: none; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "undo", show=False),
-        Binding("tab", "complete", show=False),
         Binding("up", "row('up')", show=False),
         Binding("down", "row('down')", show=False),
     ]
@@ -91,6 +89,7 @@ class Prompt(Input):
         suggester = _Completion(session) if kind == "command" else None
         super().__init__(value=initial, placeholder=PLACEHOLDERS[kind], suggester=suggester, compact=True)
         self.kind, self._session, self._before = kind, session, session.state.filter
+        self.is_closed = False
 
     def on_input_changed(self, event: Input.Changed) -> None:
         event.stop()
@@ -98,9 +97,24 @@ class Prompt(Input):
             self._session.change(filter=event.value, frozen_until=0.0)
             self.post_message(self.ChangedText())
 
-    def on_input_submitted(self, event: Input.Submitted) -> None:
+    async def _on_key(self, event: events.Key) -> None:
+        """Enter, Escape and Tab in the order they were typed; what was typed behind them is the grid's."""
+        own = {"enter": self._accept, "escape": self._undo, "tab": self._complete}
+        if self.is_closed:
+            found = actions.for_key(event.key, self._session.state.page, self._session.look.keys)
+            if found is not None:
+                self.app.perform(found.id)
+        elif event.key in own:
+            own[event.key]()
+        else:
+            return
         event.stop()
-        text = event.value
+        event.prevent_default()
+
+    def _accept(self) -> None:
+        text = self.value
+        if self.kind == "filter":
+            self._session.change(filter=text, frozen_until=0.0)
         self._close()
         if self.kind == "command":
             dispatch.run_command(self.app, text)
@@ -111,12 +125,12 @@ class Prompt(Input):
     def action_row(self, way: str) -> None:
         self.app.perform(way)
 
-    def action_undo(self) -> None:
+    def _undo(self) -> None:
         if self.kind == "filter":
             self._session.change(filter=self._before, frozen_until=0.0)
         self._close()
 
-    def action_complete(self) -> None:
+    def _complete(self) -> None:
         if self.kind != "command":
             return
         options = candidates(self.value, self._session)
@@ -127,11 +141,8 @@ class Prompt(Input):
             self.value = f"{value} " if wants_more else value
             self.cursor_position = len(self.value)
 
-    def on_blur(self, event: events.Blur) -> None:
-        if self.is_attached and self.app.is_running and self.screen.is_current:
-            self._close()
-
     def _close(self) -> None:
+        self.is_closed = True
         from opsconsole.tui.screens.console import ConsoleScreen
 
         if isinstance(self.screen, ConsoleScreen):

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from textual import events
 from textual.pilot import Pilot
 from textual.widgets import Input
 
@@ -415,3 +416,14 @@ async def test_a_new_alert_rings_once_and_a_silenced_one_never(
             app.feed.world = replace(app.feed.world, alerts=alerts)
             app._world_changed()
     assert rung == [1]
+
+
+async def test_keys_in_one_burst_reach_what_they_were_typed_for(make_app: MakeApp, agent: Any) -> None:
+    app = make_app()
+    async with running(app) as pilot:
+        for key, char in (("slash", "/"), *((c, c) for c in "hot"), ("enter", None), ("y", "y")):
+            app.post_message(events.Key(key, char))
+        for _ in range(20):
+            await pilot.pause()
+        assert app.session.state.filter == "hot"
+        assert isinstance(app.screen, PanelScreen)

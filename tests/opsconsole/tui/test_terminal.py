@@ -70,7 +70,8 @@ class Tmux:
         try:
             wait_for(f"{words} on the screen", lambda: all(word in self.text() for word in words), seconds)
         except AssertionError as error:
-            raise AssertionError(f"{error}; it shows:\n{self.text()}") from None
+            size = self._tmux("display", "-p", "-t", "t", "#{pane_width}x#{pane_height}").strip()
+            raise AssertionError(f"{error}; at {size} it shows:\n{self.text()}") from None
 
     def end(self) -> None:
         self._tmux("kill-server")
