@@ -117,8 +117,9 @@ def demand(picture: Picture, memory: Memory) -> Told:
     words = (
         f"demand {number(sure.request_rate)} requests/s is {number(worth)} replicas' worth ({capacity.source} capacity)"
     )
-    if wants <= len(picture.live):
-        return RuleResult("demand", inputs, None, Verdict.OFF, f"{words}, {replicas(len(picture.live))} serve"), memory
+    if wants <= len(picture.live):  # told all the same: what would be bought back at once must not be given away
+        text = f"{words}, {replicas(len(picture.live))} serve"
+        return RuleResult("demand", inputs, wants, Verdict.AGREES, text), memory
     return RuleResult("demand", inputs, wants, _against(picture, wants), _text(picture, words, wants)), memory
 
 

@@ -58,10 +58,29 @@ def test_two_busy_replicas_are_not_consolidated_into_one_overloaded_one(situatio
 
 
 def test_known_capacity_keeps_a_shrink_from_overloading_the_rest(situation: Make) -> None:
-    scene = situation(2, demand=Demand(request_rate=1.4), capacity=CapacityFacts(request_rate=1.0))
+    scene = situation(2, demand=Demand(request_rate=0.95), capacity=CapacityFacts(request_rate=1.0))
     decisions, _ = run(scene, ticks=12)
     assert {d.target for d in decisions} == {2}
-    assert "demand would be 140 % of what 1 can serve" in decisions[-1].reason
+    assert "demand would be 95 % of what 1 can serve" in decisions[-1].reason
+
+
+def test_what_demand_would_buy_back_at_once_is_not_given_away(situation: Make) -> None:
+    """Demand falls from 1.4 replicas' worth to half of one; the shrink waits for the mean that buys, and holds."""
+    memory, want, targets = Memory(), 2, []
+    for tick in range(70):
+        scene = situation(
+            want,
+            now=1000.0 + tick,
+            interval_s=1.0,
+            limits=Limits(1, 2, stabilise_down_s=5.0),
+            demand=Demand(request_rate=1.4 if tick < 30 else 0.5, window_s=10.0),
+            capacity=CapacityFacts(request_rate=1.0),
+        )
+        decision, memory = decide(scene, memory)
+        want = decision.target
+        targets.append(want)
+    assert targets[35] == 2 and targets[-1] == 1
+    assert sorted(targets, reverse=True) == targets
 
 
 @pytest.mark.parametrize(
