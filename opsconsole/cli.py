@@ -16,7 +16,7 @@ import typer
 from typer.core import TyperGroup
 
 from opsconsole import __version__
-from opsconsole.errors import OpsConsoleError
+from opsconsole.errors import OpsConsoleError, UsageError
 
 if TYPE_CHECKING:
     from typer._click.core import Command, Context
@@ -106,13 +106,19 @@ def console(
     ctx: typer.Context,
     attach: str = typer.Option("", "--attach", metavar="URL", help="The agent to show: a URL or a socket's path."),
     demo: bool = typer.Option(False, "--demo", help="A synthetic fleet with failures, clearly labelled."),
+    read_only: bool = typer.Option(False, "--read-only", help="Offer no action that changes anything."),
+    theme: str = typer.Option("", "--theme", help="dark, light, contrast, cvd or mono."),
+    glyphs: str = typer.Option("", "--glyphs", help="block or ascii."),
     version: bool = typer.Option(False, "--version", callback=_print_version, is_eager=True, help="Print the version."),
 ) -> None:
     """See, forecast and scale LLM inference replicas.
 
-    Without a command: the console on what it finds here.
+    Without a command: the console on what it finds here, which is an agent that runs, sources in the configuration,
+    or engines that answer on loopback.
 
     Examples:
+
+      opsconsole --demo --theme light
 
       opsconsole up --load burst      one machine: engine, router, agent and console
 
@@ -121,10 +127,15 @@ def console(
       opsconsole lint prompts.jsonl
     """
     if ctx.invoked_subcommand is not None:
+        if attach or demo or read_only or theme or glyphs:
+            raise UsageError(
+                f"The console's options belong behind the command: opsconsole {ctx.invoked_subcommand} ..."
+            )
         return
     from opsconsole.commands import tui_cmd
 
-    tui_cmd.run(attach or None, demo=demo)
+    code = tui_cmd.run(attach or None, demo=demo, read_only=read_only, theme=theme or None, glyphs=glyphs or None)
+    raise typer.Exit(code)
 
 
 def main() -> None:

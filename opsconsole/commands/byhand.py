@@ -65,8 +65,8 @@ def _give(kind: str, pool: str, minimum: int | None, lasts: str, note: str, atta
 
     from opsconsole.client.agent import AgentClient
     from opsconsole.clock import SystemClock
+    from opsconsole.commands.found import find_agent
     from opsconsole.commands.moments import duration
-    from opsconsole.commands.tui_cmd import find_agent
     from opsconsole.control.mode import sentence
     from opsconsole.domain.records import HoldView
 

@@ -72,7 +72,7 @@ def _found() -> Path:
     """The database beside the newest agent's socket, else the daemon's default one."""
     import os
 
-    from opsconsole.commands.tui_cmd import find_agent
+    from opsconsole.commands.found import find_agent
     from opsconsole.control.configured import default_data_dir
 
     address = find_agent()

@@ -42,13 +42,14 @@ def shot(
     import contextlib
 
     from opsconsole.commands import tui_cmd
+    from opsconsole.commands.found import find_agent
     from opsconsole.tui.actions import PAGES
 
     across, down = parse_size(size)
     if screen not in PAGES:
         raise UsageError(f"There is no screen {screen!r}; there are {', '.join(PAGES)}.")
     with contextlib.ExitStack() as stack:
-        address = attach or (stack.enter_context(tui_cmd.demo_agent()) if demo else tui_cmd.find_agent())
+        address = attach or (stack.enter_context(tui_cmd.demo_agent()) if demo else find_agent())
         if not address:
             raise AgentUnavailable("No agent was found; name one with --attach ADDRESS, or use --demo.")
         app = tui_cmd.build(address, read_only=False, theme=theme, glyphs="block")

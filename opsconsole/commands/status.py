@@ -74,7 +74,7 @@ def status(
 
 async def _ask(address: str, token: str) -> FleetSnapshot:
     from opsconsole.client.agent import AgentClient
-    from opsconsole.commands.tui_cmd import find_agent
+    from opsconsole.commands.found import find_agent
 
     found = address or find_agent()
     if found is None:

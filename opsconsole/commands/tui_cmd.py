@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from opsconsole.commands.found import find_agent
 from opsconsole.errors import UsageError
 
 if TYPE_CHECKING:
@@ -26,13 +27,54 @@ def run(
     glyphs: str | None = None, replicas: int = 8, pools: int = 1,
 ) -> int:  # fmt: skip
     """Show the console until it is left; the exit code."""
+    if demo and address:
+        raise UsageError("--demo brings a fleet of its own: give it, or an agent's address, not both.")
+    check_look(theme, glyphs)
     if not os.environ.get("TEXTUAL_DRIVER"):  # a browser brings its own screen and keys
         check_terminal()
-    with web_slot():
-        if demo and not address:
-            with demo_agent(replicas, pools) as socket:
-                return show(socket, read_only, theme, glyphs)
-        return show(address or find_agent(), read_only, theme, glyphs)
+    with demo_agent(replicas, pools) if demo else anything(address) as found:
+        return show(found, read_only, theme, glyphs)
+
+
+@contextlib.contextmanager
+def anything(address: str | None) -> Iterator[str | None]:
+    """The agent to show: the one named, one that runs, or one of our own on what there is; None for an empty fleet."""
+    from opsconsole.commands import found
+
+    if address or (address := find_agent()):
+        yield address
+        return
+    config = found.configuration(os.environ)
+    if config is not None and (running := found.configured_agent(config)):
+        yield running
+    elif config is not None and found.names_sources(config):
+        with watching("--configured", "--fleet", config.agent.fleet) as socket:
+            yield socket
+    elif engines := found.engines(found.ports(os.environ)):
+        with watching("--fleet", "loopback", *engines) as socket:
+            yield socket
+    else:
+        yield None
+
+
+@contextlib.contextmanager
+def watching(*arguments: str) -> Iterator[str]:
+    """An agent of our own that only looks, with what it keeps in a temporary folder; its socket."""
+    import tempfile
+
+    with tempfile.TemporaryDirectory(prefix="opsconsole-watch-") as folder:
+        words = ["--data-dir", folder, *arguments]
+        with companion("opsconsole.commands.watch_agent", words, Path(folder)):
+            yield str(Path(folder) / "agent.sock")
+
+
+def check_look(theme: str | None, glyphs: str | None) -> None:
+    """Refuse a look that does not exist, by its option's name."""
+    from opsconsole.tui import theme as themes
+
+    for option, asked, known in (("--theme", theme, themes.THEMES), ("--glyphs", glyphs, themes.GLYPHS)):
+        if asked and asked not in known:
+            raise UsageError(f"{option} {asked} is not one of {', '.join(known)}.")
 
 
 def show(address: str | None, read_only: bool, theme: str | None, glyphs: str | None) -> int:
@@ -57,7 +99,7 @@ def build(
     look = Look(
         glyphs=themes.choose_glyphs(glyphs or settings.glyphs, os.environ),
         zone=UTC if settings.utc else None,
-        read_only=read_only or bool(os.environ.get("OPSCONSOLE_READ_ONLY")),
+        read_only=read_only,
     )
     name = themes.choose_theme(theme or settings.theme, os.environ)
     return ConsoleApp(address, settings=settings, look=look, theme_name=name)
@@ -75,34 +117,6 @@ def check_terminal() -> None:
         sys.__stderr__ = sys.stdout  # type: ignore[misc, assignment]
         return
     raise UsageError("The console needs a terminal to draw on; `opsconsole status` prints the fleet without one.")
-
-
-def state_home() -> Path:
-    """Where agents of this user keep their sockets."""
-    base = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
-    return Path(base) / "opsconsole"
-
-
-def find_agent() -> str | None:
-    """An agent's socket of this user that something listens on; the newest wins."""
-    named = os.environ.get("OPSCONSOLE_AGENT")
-    if named:
-        return named
-    found = [path for path in (*state_home().glob("agent.sock"), *state_home().glob("*/agent.sock")) if listening(path)]
-    return str(max(found, key=lambda path: path.stat().st_mtime)) if found else None
-
-
-def listening(path: Path) -> bool:
-    """Whether a process accepts connections on the socket; a file left behind by a dead one does not count."""
-    import socket
-
-    with contextlib.closing(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as probe:
-        probe.settimeout(0.5)
-        try:
-            probe.connect(str(path))
-        except OSError:
-            return False
-    return True
 
 
 @contextlib.contextmanager
@@ -137,23 +151,3 @@ def companion(module: str, arguments: list[str], folder: Path) -> Iterator[subpr
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-
-
-@contextlib.contextmanager
-def web_slot() -> Iterator[None]:
-    """One of the places for browser sessions; refused when all are taken. Nothing outside the web mode."""
-    folder, _, places = os.environ.get("OPSCONSOLE_WEB_SLOTS", "").rpartition(":")
-    if not folder:
-        yield
-        return
-    import fcntl
-
-    for number in range(int(places)):
-        with (Path(folder) / str(number)).open("w") as slot:
-            try:
-                fcntl.flock(slot, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                continue
-            yield
-            return
-    raise UsageError(f"All {places} browser sessions are taken; close one, or start with more --sessions.")

@@ -54,10 +54,12 @@ def up(
 
 
 def _screen() -> Screen:
-    """The console on our own agent."""
+    """The console on our own agent; refused before anything starts where there is nothing to draw on."""
     import os
 
-    from opsconsole.commands.tui_cmd import build
+    from opsconsole.commands.tui_cmd import build, check_terminal
+
+    check_terminal()
 
     async def screen(address: str) -> None:
         await build(address).run_async(mouse=not os.environ.get("OPSCONSOLE_NO_MOUSE"))

@@ -40,6 +40,7 @@ def watch(
     for address in addresses:
         target_at(address)  # a wrong address is said before a screen opens
     parse_slo(slo)
+    tui_cmd.check_look(theme, glyphs)
     tui_cmd.check_terminal()
     with tempfile.TemporaryDirectory(prefix="opsconsole-watch-") as temporary:
         folder = data_dir or Path(temporary)

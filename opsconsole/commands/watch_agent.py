@@ -1,4 +1,4 @@
-"""The agent that `opsconsole watch` starts for itself: scrapes the addresses given, acts on nothing.
+"""The agent that a console starts for itself: scrapes the addresses given, or the configuration's; acts on nothing.
 
 It must not outlive the console that started it. The trap: it keeps its database in a folder of its own, so that
 watching never mixes with the history of an agent that runs for good.
@@ -9,27 +9,45 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from opsconsole.errors import OpsConsoleError, UsageError
+
+if TYPE_CHECKING:
+    from opsconsole.clock import Clock
+    from opsconsole.control.agent import Build, Parts
+    from opsconsole.control.settings import AgentSettings
 
 
 def main(arguments: list[str] | None = None) -> int:
     """The process."""
-    from opsconsole.clock import Clock
-    from opsconsole.control.agent import Parts, run_agent
-    from opsconsole.control.settings import AgentSettings, Mode, PoolSettings
-    from opsconsole.domain.fleet import PoolSpec, SloSpec
-    from opsconsole.observe.scrape import ScrapeSource
-    from opsconsole.observe.targets import StaticTargets, target_at
+    from opsconsole.control.agent import run_agent
 
     parser = argparse.ArgumentParser(prog="opsconsole watch")
     parser.add_argument("--data-dir", type=Path, required=True)
     parser.add_argument("--interval", type=float, default=1.0)
     parser.add_argument("--slo", default="")
     parser.add_argument("--fleet", default="watch")
-    parser.add_argument("addresses", nargs="+")
+    parser.add_argument("--configured", action="store_true")
+    parser.add_argument("addresses", nargs="*")
     given = parser.parse_args(arguments)
+    try:
+        return run_agent(*(_configured(given) if given.configured else _addressed(given)))
+    except OpsConsoleError as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+
+
+def _addressed(given: argparse.Namespace) -> tuple[AgentSettings, Build]:
+    """One pool of the addresses on the command line."""
+    from opsconsole.control.agent import Parts
+    from opsconsole.control.settings import AgentSettings, Mode, PoolSettings
+    from opsconsole.domain.fleet import PoolSpec, SloSpec
+    from opsconsole.observe.scrape import ScrapeSource
+    from opsconsole.observe.targets import StaticTargets, target_at
+
     slos = (SloSpec("default", *parse_slo(given.slo)),) if given.slo else ()
     settings = AgentSettings(
         data_dir=given.data_dir,
@@ -43,11 +61,23 @@ def main(arguments: list[str] | None = None) -> int:
     def build(settings: AgentSettings, clock: Clock) -> Parts:
         return Parts((ScrapeSource(StaticTargets([target_at(a) for a in given.addresses]), clock),))
 
-    try:
-        return run_agent(settings, build)
-    except OpsConsoleError as error:
-        sys.stderr.write(f"{error}\n")
-        return 2
+    return settings, build
+
+
+def _configured(given: argparse.Namespace) -> tuple[AgentSettings, Build]:
+    """The configuration's pools and sources, and none of what lets an agent act or be reached from elsewhere."""
+    from opsconsole.config import load
+    from opsconsole.control.agent import Parts
+    from opsconsole.control.configured import agent_settings, sources
+
+    flags = {"act.mode": "advise", "act.allow_intents": False, "agent.data_dir": given.data_dir}
+    loaded = load(flags=flags)
+    settings = replace(agent_settings(loaded), listen=None, tokens=(), parent_pid=os.getppid())
+
+    def build(settings: AgentSettings, clock: Clock) -> Parts:
+        return Parts(tuple(sources(loaded, clock)))
+
+    return settings, build
 
 
 def parse_slo(text: str) -> tuple[float | None, float | None, float]:

@@ -44,9 +44,11 @@ class TuiSettings:
 
 
 def config_path(environ: Mapping[str, str]) -> Path:
-    """`$OPSCONSOLE_CONFIG`, else the XDG place."""
+    """`$OPSCONSOLE_CONFIG`, `./opsconsole.toml`, else the XDG place: the same file that the agent takes."""
     if environ.get("OPSCONSOLE_CONFIG"):
         return Path(environ["OPSCONSOLE_CONFIG"])
+    if (here := Path("opsconsole.toml")).is_file():
+        return here
     home = environ.get("XDG_CONFIG_HOME") or str(Path(environ.get("HOME", "~")).expanduser() / ".config")
     return Path(home) / "opsconsole" / "config.toml"
 

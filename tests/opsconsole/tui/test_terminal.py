@@ -45,6 +45,7 @@ class Tmux:
         environ = {**os.environ, "LANG": "C.UTF-8", "LC_ALL": "C.UTF-8", "HOME": str(folder), "TZ": "UTC"}
         environ.pop("TMUX", None)
         environ.pop("NO_COLOR", None)
+        environ["OPSCONSOLE_PORTS"] = ""  # engines that happen to run on this machine are not meant
         self._environ = environ
         shell = f"cd {folder} && PYTHONPATH={ROOT} {command}; echo LEFT WITH $?; cat"
         self._tmux("-f", "/dev/null", "new-session", "-d", "-x", str(size[0]), "-y", str(size[1]), "-s", "t", shell)
