@@ -1,7 +1,7 @@
 """`opsconsole web`: the console in a browser, on loopback, read-only, for a few readers at a time.
 
-It must not be reachable from elsewhere by default: the server behind it has no authentication. The trap: every browser
-session is a process of its own, so the number of sessions is capped by lock files that die with their processes.
+It must not be reachable from elsewhere: the server behind it has no authentication. The trap: every browser session is
+a process of its own, told on its command line to be read-only, and the number of them is capped.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ def web(
     host: str = typer.Option("127.0.0.1", "--host", help="Loopback addresses only."),
     port: int = typer.Option(8899, "--port", min=1, max=65535),
     sessions: int = typer.Option(4, "--sessions", min=1, max=64, help="Readers at a time."),
+    theme: str = typer.Option("", "--theme", help="dark, light, contrast, cvd or mono."),
 ) -> None:
     """Show the console in a browser: loopback only, read-only, a few sessions.
 
@@ -30,22 +31,25 @@ def web(
 
       opsconsole web --attach ~/.local/state/opsconsole/agent.sock --port 8899
     """
-    import importlib
-    import os
     import shlex
-    import tempfile
+
+    from opsconsole.commands.tui_cmd import check_look
 
     if host not in LOOPBACK:
         raise UsageError(
             f"{host} is not a loopback address; the web console has no log-in, so use an SSH tunnel instead."
         )
+    if attach and demo:
+        raise UsageError("--demo brings a fleet of its own: give it, or --attach, not both.")
+    check_look(theme, None)
     try:
-        serving = importlib.import_module("textual_serve.server")
+        from opsconsole.commands.web_server import ConsoleServer
     except ImportError:
         raise UsageError("The web console needs the package textual-serve: pip install 'opsconsole[web]'.") from None
-    command = [sys.executable, "-m", "opsconsole"]
+    command = [sys.executable, "-m", "opsconsole", "--read-only"]
     command += ["--attach", attach] if attach else ["--demo"] if demo else []
-    with tempfile.TemporaryDirectory(prefix="opsconsole-web-") as slots:
-        os.environ["OPSCONSOLE_READ_ONLY"] = "1"
-        os.environ["OPSCONSOLE_WEB_SLOTS"] = f"{slots}:{sessions}"
-        serving.Server(shlex.join(command), host=host, port=port, title="opsconsole").serve()
+    command += ["--theme", theme] if theme else []
+    try:
+        ConsoleServer(shlex.join(command), host, port, sessions).serve()
+    except OSError as error:
+        raise UsageError(f"{host}:{port} cannot be used ({error.strerror}); choose another with --port.") from None
