@@ -269,3 +269,26 @@ def test_watch_shows_engines_that_run_through_an_agent_of_its_own(engine: str, t
         pane.sees("LEFT WITH 0")
     finally:
         pane.end()
+
+
+def test_without_arguments_it_opens_on_what_the_machine_has(engine: str, tmp_path: Path) -> None:
+    if shutil.which("tmux") is None:
+        pytest.skip("tmux is not installed: the real-terminal tests need it (apt-get install tmux)")
+    command = f"OPSCONSOLE_PORTS={engine.rpartition(':')[2]} {sys.executable} -m opsconsole --glyphs ascii"
+    pane = Tmux(tmp_path, command, (80, 24))
+    try:
+        pane.sees("LIVE", "loopback", engine[-5:], "READY 1")  # an engine that answers, named by nobody
+        pane.keys("q")
+        pane.sees("LEFT WITH 0")
+    finally:
+        pane.end()
+    (tmp_path / "opsconsole.toml").write_text(
+        f'[agent]\nfleet = "ours"\ninterval = "1s"\n[pool.chat]\ntargets = ["{engine}"]\n[tui]\nread_only = true\n'
+    )
+    pane = Tmux(tmp_path, command, (80, 24))
+    try:
+        pane.sees("LIVE", "ours", "RO")
+        pane.keys("q")
+        pane.sees("LEFT WITH 0")
+    finally:
+        pane.end()
