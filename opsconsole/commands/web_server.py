@@ -47,7 +47,7 @@ class ConsoleServer(Server):
     async def _confine(self, request: web.Request, response: web.StreamResponse) -> None:
         own = f"'self' http://{self._place}"
         response.headers["Content-Security-Policy"] = (
-            f"default-src {own} data:; script-src {own} 'unsafe-inline' 'wasm-unsafe-eval'; "
+            f"default-src {own} data:; script-src {own} 'unsafe-inline'; "
             f"style-src {own} 'unsafe-inline'; connect-src {own} ws://{self._place}; frame-ancestors 'none'"
         )
 
