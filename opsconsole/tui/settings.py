@@ -82,7 +82,7 @@ def parse(table: Mapping[str, Any], where: str) -> TuiSettings:
         table.get("glyphs"),
         table.get("utc", False),
         _words(table, "production", where),
-        _words(table, "columns", where),
+        _columns(table, where),
         table.get("sort", "risk"),
         table.get("read_only", False),
         _keys(table.get("keys", {}), where),
@@ -99,6 +99,16 @@ def _words(table: Mapping[str, Any], key: str, where: str) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
         raise ConfigError(f"{where}: [tui] {key} must be a list of words.")
     return tuple(value)
+
+
+def _columns(table: Mapping[str, Any], where: str) -> tuple[str, ...]:
+    words = _words(table, "columns", where)
+    if words:
+        from opsconsole.tui.viewmodel.columns import COLUMNS
+
+        if unknown := next((word for word in words if word not in COLUMNS), ""):
+            raise ConfigError(f"{where}: [tui] columns: {unknown!r} is not one of {', '.join(COLUMNS)}.")
+    return words
 
 
 def _keys(table: Any, where: str) -> dict[str, tuple[str, ...]]:

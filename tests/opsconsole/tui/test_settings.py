@@ -32,6 +32,7 @@ def test_a_whole_table_is_read(tmp_path: Path) -> None:
         ({"theme": "pink"}, "'pink' is not one of dark, light"),
         ({"utc": "yes"}, "must be true or false"),
         ({"production": "prod"}, "must be a list of words"),
+        ({"columns": ["replica", "speed"]}, "'speed' is not one of replica"),
         ({"keys": {"fly": ["f"]}}, "fly is no action"),
         ({"keys": {"filter": ["o"]}}, "o would mean both filter and sort"),
         ({"keys": []}, "must be a table"),
@@ -54,3 +55,13 @@ def test_the_file_is_looked_for_where_xdg_says() -> None:
     assert config_path({"XDG_CONFIG_HOME": "/x"}) == Path("/x/opsconsole/config.toml")
     assert config_path({"HOME": "/home/a"}) == Path("/home/a/.config/opsconsole/config.toml")
     assert config_path({"OPSCONSOLE_CONFIG": "/etc/o.toml"}) == Path("/etc/o.toml")
+
+
+def test_the_file_that_config_init_writes_shows_every_key_with_a_value_that_is_accepted(tmp_path: Path) -> None:
+    template = (Path(__file__).parents[3] / "opsconsole" / "commands" / "config_template.toml").read_text("utf-8")
+    table = template.partition("[tui]\n")[2].partition("\n[")[0]
+    path = tmp_path / "config.toml"
+    path.write_text("[tui]\n" + "\n".join(line.removeprefix("# ") for line in table.splitlines()))
+    assert load(path).production == ("prod-*",)
+    shown = {line.removeprefix("# ").partition(" ")[0].partition(".")[0] for line in table.splitlines() if line}
+    assert shown == set(TuiSettings.__slots__)
