@@ -71,6 +71,8 @@ async def picture(
     app: ConsoleApp, size: tuple[int, int], screen: str, keys: list[str], title: str, characters: bool
 ) -> str:
     """Run the console without a terminal until it has something to show, and take the picture."""
+    from opsconsole.tui import export
+
     async with app.run_test(size=size) as pilot:
         waited = 0.0
         while not (app.session.live.snapshot and app.session.live.history and app.session.live.journal):
@@ -88,4 +90,4 @@ async def picture(
         app.repaint()
         await pilot.pause()
         found = app.console_screen
-        return (found.grid.text() + "\n") if characters and found else app.export_screenshot(title=title)
+        return (found.grid.text() + "\n") if characters and found else export.picture(app, title)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,16 +21,24 @@ if TYPE_CHECKING:
 
 def write(app: ConsoleApp, path: str = "") -> str:
     """Write both; the sentence for the foot."""
+    if app.is_web:
+        return "not written: a reader in a browser writes no files here; the terminal's console does"
     session = app.session
     stem = Path(path).with_suffix("") if path else Path(default_name(session))
     try:
         stem = unused(stem)
-        stem.with_suffix(".svg").write_text(app.export_screenshot(title="opsconsole"), encoding="utf-8")
+        stem.with_suffix(".svg").write_text(picture(app), encoding="utf-8")
         text = json.dumps(data(session), indent=1, allow_nan=False)
         stem.with_suffix(".json").write_text(text + "\n", encoding="utf-8")
     except OSError as error:
         return f"not written: {error.strerror}: {error.filename}"
     return f"wrote {stem}.svg and {stem}.json"
+
+
+def picture(app: ConsoleApp, title: str = "opsconsole") -> str:
+    """The screen as SVG that asks nothing of other hosts: the font is one that is installed, or any monospaced one."""
+    drawn = app.export_screenshot(title=title)
+    return re.sub(r"@font-face\s*\{[^}]*\}\s*", "", drawn)
 
 
 def default_name(session: Session) -> str:

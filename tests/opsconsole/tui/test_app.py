@@ -380,7 +380,20 @@ async def test_an_export_is_a_picture_and_the_data_behind_it(
     assert names == [f"opsconsole-fleet-120431{n}.{kind}" for n in ("-2", "") for kind in ("json", "svg")]
     data = json.loads((tmp_path / "opsconsole-fleet-120431.json").read_text())
     assert len(data["snapshot"]["replicas"]) == 8 and data["page"] == "fleet"
-    assert "<svg" in (tmp_path / "opsconsole-fleet-120431.svg").read_text()
+    drawn = (tmp_path / "opsconsole-fleet-120431.svg").read_text()
+    assert "<svg" in drawn and "url(http" not in drawn and 'url("http' not in drawn
+
+
+async def test_a_reader_in_a_browser_writes_no_files_on_the_server(
+    make_app: MakeApp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    app = make_app()
+    async with running(app) as pilot:
+        monkeypatch.setattr(type(app), "is_web", property(lambda _: True))
+        await press(pilot, "x")
+        assert "writes no files here" in seen(app)
+    assert list(tmp_path.iterdir()) == []
 
 
 async def test_the_users_keys_replace_the_tables(make_app: MakeApp) -> None:
