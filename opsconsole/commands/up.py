@@ -30,6 +30,7 @@ def up(
     stabilise: str = typer.Option("10s", "--stabilise", metavar="TIME", help="Calm needed before a drain."),
     drain_deadline: str = typer.Option("60s", "--drain-deadline", metavar="TIME", help="Longest wait for streams."),
     api_key: str = typer.Option("", "--api-key", envvar="OPSCONSOLE_API_KEY", help="Asked of every user."),
+    capture: bool = typer.Option(False, "--capture", help="Keep redacted requests for `lint`, in captured.jsonl."),
     seed: int = typer.Option(-1, "--seed", help="Of the built-in load; default: a fresh one."),
     engine_arg: list[str] = typer.Option([], "--engine-arg", metavar="ARG", help="Passed on to `serve`; repeatable."),
 ) -> None:

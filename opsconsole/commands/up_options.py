@@ -88,6 +88,7 @@ def _settings(asked: Mapping[str, Any]) -> UpSettings:
         engine_args=tuple(asked["engine_arg"]),
         api_key=asked["api_key"] or None,
         router_token=secrets.token_hex(16),
+        capture=asked["capture"],
     )
 
 
@@ -106,6 +107,8 @@ def run_session(settings: UpSettings, options: RunOptions, screen: Screen | None
             f"up to {settings.maximum} workers of {settings.threads} thread(s) each; "
             f"logs and database in {settings.data_dir}"
         )
+        if settings.capture:
+            say(f"requests are captured, redacted, in {settings.captured}")
         code, summary = asyncio.run(Session(settings, options, clock, say).run(screen))
     finally:
         lock.release()

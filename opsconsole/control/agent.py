@@ -15,6 +15,7 @@ import signal
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from opsconsole.act.actuator import Actuator, Member, PoolState
 from opsconsole.act.null import NullActuator
@@ -26,7 +27,7 @@ from opsconsole.control.forecasting import Forecasting
 from opsconsole.control.hands import Hands
 from opsconsole.control.journal import Journal
 from opsconsole.control.loop import Loop
-from opsconsole.control.observing import remembered
+from opsconsole.control.observing import Queue, remembered
 from opsconsole.control.orders import Orders
 from opsconsole.control.settings import AgentSettings
 from opsconsole.domain.fleet import FleetState
@@ -51,6 +52,8 @@ class Parts:
     actuators: Mapping[str, Actuator] = field(default_factory=dict)
     laws: Laws = policy
     forecasting: Forecasting | None = None
+    queues: Mapping[str, Queue] = field(default_factory=dict)  # by pool: what waits in front of it
+    findings: Callable[[], Sequence[dict[str, Any]]] = tuple  # asked in a thread, never in the loop
     reload: Callable[[], AgentSettings] | None = None  # on SIGHUP
 
 
@@ -79,7 +82,7 @@ async def _live(settings: AgentSettings, build: Build, clock: Clock) -> int:
         else:
             watching = None
         try:
-            return await serve(loop, clock, stop)
+            return await serve(loop, clock, stop, findings=parts.findings)
         finally:
             if watching is not None:
                 watching.cancel()
@@ -105,17 +108,20 @@ async def compose(settings: AgentSettings, parts: Parts, store: Store, clock: Cl
         clock,
         folded=folded,
         forecasting=parts.forecasting,
+        queues=parts.queues,
         threaded=threaded,
     )
     observed["ask"] = lambda pool: observed_state(loop.feed.newest, pool)
     return loop
 
 
-async def serve(loop: Loop, clock: Clock, stop: asyncio.Event) -> int:
+async def serve(
+    loop: Loop, clock: Clock, stop: asyncio.Event, findings: Callable[[], Sequence[dict[str, Any]]] = tuple
+) -> int:
     """Tick and answer until `stop`."""
     settings = loop.settings
     orders = Orders(loop, clock)
-    api = Api(loop, orders, settings.tokens, forecasts=loop.forecasting.views)
+    api = Api(loop, orders, settings.tokens, forecasts=loop.forecasting.views, findings=findings)
     listeners: list[tuple[server.QuietServer, socket.socket]] = []
     if settings.listen is not None:
         listeners.append((server.server(api.app, settings.listen), server.tcp_listener(settings.listen)))

@@ -157,7 +157,7 @@ class Api:
         return _items(self._loop.alerts.views())
 
     async def _found(self, request: Request, caller: Caller) -> Response:
-        return _items(self._findings())
+        return _items(await asyncio.to_thread(self._findings))  # it may read and judge megabytes
 
     async def _holds(self, request: Request, caller: Caller) -> Response:
         return _items(self._orders.holds())

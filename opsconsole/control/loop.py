@@ -11,7 +11,7 @@ import asyncio
 import logging
 import math
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from opsconsole.act.actuator import PoolState
@@ -26,7 +26,7 @@ from opsconsole.control.journal import Journal, alert_entries
 from opsconsole.control.logs import log_entries
 from opsconsole.control.meter import Meter
 from opsconsole.control.mode import acts_by_itself
-from opsconsole.control.observing import FoldInput, gather, safe_fold
+from opsconsole.control.observing import FoldInput, Queue, gather, safe_fold, waiting_in_front
 from opsconsole.control.settings import AgentSettings, Mode, PoolSettings
 from opsconsole.control.situation import Surroundings, situation_of
 from opsconsole.control.stopwatch import Stopwatch
@@ -65,6 +65,7 @@ class Loop:
         meter: Meter | None = None,
         folded: FleetState | None = None,
         forecasting: Forecasting | None = None,
+        queues: Mapping[str, Queue] | None = None,
         threaded: bool = True,
     ) -> None:
         self.settings = settings
@@ -75,6 +76,7 @@ class Loop:
         self.ring = Ring()
         self.forecasting = Guarded(forecasting or NoForecast())
         self._sources = tuple(sources)
+        self._queues = dict(queues or {})
         self._clock = clock
         self._threaded = threaded
         self._folded = folded or FleetState()
@@ -112,8 +114,9 @@ class Loop:
         watch = Stopwatch(self._clock, self.meter)
         now = self._clock.now()
         settings = self.settings
-        gathered, standings = await asyncio.gather(
-            gather(self._sources, now, max(1.0, 2.0 * settings.interval_s)), self._standings()
+        deadline = max(1.0, 2.0 * settings.interval_s)
+        gathered, standings, fronts = await asyncio.gather(
+            gather(self._sources, now, deadline), self._standings(), waiting_in_front(self._queues, deadline)
         )
         watch.lap("observe")
         self._tick += 1
@@ -121,6 +124,7 @@ class Loop:
         wants = {name: s.state.want for name, s in standings.items() if s.state is not None}
         given = FoldInput(self._tick, now, settings, wants, gathered.sources, self.holds.notes(now))
         snapshot, self._folded = safe_fold(given, gathered.observations, self._folded)
+        snapshot = _with_fronts(snapshot, fronts)
         watch.lap("fold")
         self.forecasting.observe(snapshot)
         watch.lap("forecast")
@@ -239,6 +243,14 @@ class Loop:
         self.meter.see(snapshot, views, self.alerts.views())
         for outcome in outcomes:
             self.meter.outcome(outcome)
+
+
+def _with_fronts(snapshot: FleetSnapshot, fronts: Mapping[str, float]) -> FleetSnapshot:
+    """The snapshot with what waits in front of its pools."""
+    if not fronts:
+        return snapshot
+    pools = tuple(replace(view, gateway_waiting=fronts.get(view.pool)) for view in snapshot.pools)
+    return replace(snapshot, pools=pools)
 
 
 def _waiting(view: PoolView | None) -> float | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -20,6 +20,7 @@ from opsconsole.domain.replica import Observation, ReplicaRef
 from opsconsole.observe.source import Source
 
 log = logging.getLogger(__name__)
+Queue = Callable[[], Awaitable[float | None]]  # requests waiting in front of a pool; None where that is not known now
 
 
 class Gathered(NamedTuple):
@@ -45,6 +46,22 @@ async def gather(sources: Sequence[Source], now: float, deadline_s: float) -> Ga
     """Ask every source at once; those that raise or take too long are told as failing."""
     answers = await asyncio.gather(*(_ask(source, now, deadline_s) for source in sources))
     return Gathered(tuple(o for found, _ in answers for o in found), tuple(view for _, view in answers))
+
+
+async def waiting_in_front(queues: Mapping[str, Queue], deadline_s: float) -> dict[str, float]:
+    """What each pool's router holds back now; a router that does not tell is left out, and nothing waits for it."""
+    told = await asyncio.gather(*(_length(pool, queue, deadline_s) for pool, queue in queues.items()))
+    return {pool: length for pool, length in zip(queues, told, strict=True) if length is not None}
+
+
+async def _length(pool: str, queue: Queue, deadline_s: float) -> float | None:
+    try:
+        return await asyncio.wait_for(queue(), deadline_s)
+    except TimeoutError:
+        return None
+    except Exception:
+        log.exception("the queue in front of %s cannot be read", pool)
+        return None
 
 
 async def _ask(source: Source, now: float, deadline_s: float) -> tuple[tuple[Observation, ...], SourceView]:

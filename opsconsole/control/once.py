@@ -7,8 +7,9 @@ rests on what came before it, so the past is fed through the loop first; of a re
 from __future__ import annotations
 
 import asyncio
+import functools
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from opsconsole.config import Loaded
 from opsconsole.control.agent import Parts, compose, observed_state
 from opsconsole.control.configured import agent_settings, sources
 from opsconsole.control.loop import Loop
-from opsconsole.control.observing import as_observation
+from opsconsole.control.observing import Queue, as_observation
 from opsconsole.control.settings import AgentSettings, Mode, PoolSettings
 from opsconsole.domain.fleet import PoolSpec, SloSpec
 from opsconsole.domain.records import FleetSnapshot, SourceView, TickRecord
@@ -27,7 +28,6 @@ from opsconsole.domain.replica import Observation
 from opsconsole.errors import RecordingError
 from opsconsole.history.reader import Reader
 from opsconsole.history.store import Store
-from opsconsole.observe.source import Source
 from policies.situation import Limits
 
 LOOKS = 3
@@ -55,6 +55,15 @@ class Past:
         """For each pool whose wanted count was recorded: one that says it and refuses the rest."""
         known = {p.pool for s in self.snapshots for p in s.pools if p.want is not None}
         return {pool: NullActuator(self._state) for pool in known}
+
+    def queues(self) -> dict[str, Queue]:
+        """For each pool whose router was heard: what waited in it."""
+        known = {p.pool for s in self.snapshots for p in s.pools if p.gateway_waiting is not None}
+        return {pool: functools.partial(self._queue, pool) for pool in known}
+
+    async def _queue(self, pool: str) -> float | None:
+        view = self.snapshots[self.index].pool(pool)
+        return None if view is None else view.gateway_waiting
 
     def _state(self, pool: str) -> PoolState:
         snapshot = self.snapshots[self.index]
@@ -90,7 +99,7 @@ async def decide_live(loaded: Loaded, clock: Clock | None = None) -> TickRecord:
     settings = replace(agent_settings(loaded), mode=Mode.ADVISE, decide_every_s=None)
     try:
         with tempfile.TemporaryDirectory(prefix="opsconsole-once-") as folder:
-            loop, store = await _loop(replace(settings, data_dir=Path(folder)), found, ticking)
+            loop, store = await _loop(replace(settings, data_dir=Path(folder)), Parts(found), ticking)
             try:
                 for _ in range(LOOKS - 1):
                     await loop.tick()
@@ -118,7 +127,8 @@ async def decide_recorded(loaded: Loaded, path: Path, at: float) -> TickRecord:
     settings = replace(settings, mode=Mode.ADVISE, interval_s=snapshots[-1].interval, fleet=snapshots[-1].fleet)
     past = Past(snapshots)
     with tempfile.TemporaryDirectory(prefix="opsconsole-once-") as folder:
-        loop, store = await _loop(replace(settings, data_dir=Path(folder)), [Played(past)], past, past.actuators())
+        parts = Parts([Played(past)], past.actuators(), queues=past.queues())
+        loop, store = await _loop(replace(settings, data_dir=Path(folder)), parts, past)
         try:
             for index in range(len(snapshots)):
                 past.index = index
@@ -128,11 +138,9 @@ async def decide_recorded(loaded: Loaded, path: Path, at: float) -> TickRecord:
             store.close()
 
 
-async def _loop(
-    settings: AgentSettings, found: Sequence[Source], clock: Clock, actuators: Mapping[str, Actuator] | None = None
-) -> tuple[Loop, Store]:
+async def _loop(settings: AgentSettings, parts: Parts, clock: Clock) -> tuple[Loop, Store]:
     store = Store(settings.database)
-    return await compose(settings, Parts(found, actuators or {}), store, clock, threaded=False), store
+    return await compose(settings, parts, store, clock, threaded=False), store
 
 
 def _pools_of(snapshot: FleetSnapshot) -> tuple[PoolSettings, ...]:

@@ -38,7 +38,6 @@ class Surroundings:
     outlooks: Mapping[str, Outlook] = field(default_factory=dict)
     queue: Sequence[tuple[float, float | None]] = ()  # (time, waiting) of the last minutes
     interval_s: float = 1.0
-    gateway_waiting: float | None = None
 
 
 def situation_of(snapshot: FleetSnapshot, pool: PoolSettings, around: Surroundings) -> Situation:
@@ -108,7 +107,7 @@ def _demand(view: PoolView, around: Surroundings) -> Demand:
         prompt_rate=view.prompt_rate,
         output_rate=view.output_rate,
         waiting_growth=growth(around.queue),
-        gateway_waiting=around.gateway_waiting,
+        gateway_waiting=view.gateway_waiting,
         mean_prompt=_ratio(view.prompt_rate, view.request_rate),
         mean_output=_ratio(view.output_rate, view.request_rate),
         hit_rate=view.hit_rate,

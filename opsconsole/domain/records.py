@@ -186,7 +186,7 @@ class PoolView:
     stale: int = 0
     minimum: int | None = None
     maximum: int | None = None
-    waiting: float | None = None
+    waiting: float | None = None  # in the replicas
     running: float | None = None
     kv_usage: float | None = None
     preempt_rate: float | None = None
@@ -203,6 +203,7 @@ class PoolView:
     gpus: int | None = None
     price_per_hour: float | None = None
     covered: bool = False  # every live replica answered in this tick
+    gateway_waiting: float | None = None  # in front of the pool, because no replica can take them
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,20 @@ from functools import lru_cache
 from typing import Any
 
 _WORD = re.compile(r"[^\W\d_]{2,}")  # single letters stay: the T and Z of times
-_KEEP = {"role", "type", "model"}
-_ROLES = {"system", "user", "assistant", "tool", "developer", "function", "text", "object", "string"}
+_KEEP = {"model"}
+_ROLES = {"system", "user", "assistant", "tool", "developer", "function"}
+_PARTS = {"text", "input_text", "output_text", "image_url", "input_audio", "tool_use", "tool_result", "ephemeral"}
+_ITEMS = {
+    "message",
+    "function_call",
+    "function_call_output",
+    "custom_tool_call",
+    "custom_tool_call_output",
+    "reasoning",
+}
+_SCHEMA = {"object", "string", "number", "integer", "boolean", "array", "null"}
+_FIXED = _ROLES | _PARTS | _ITEMS | _SCHEMA  # a value that is one of these says nothing
+_NAMED = {"properties", "$defs", "definitions", "arguments"}  # whose keys somebody chose
 
 
 class Redactor:
@@ -45,7 +57,8 @@ class Redactor:
 
     def _value(self, value: Any, key: str = "") -> Any:
         if isinstance(value, str):
-            return value if key in _KEEP or value in _ROLES else self.text(value)
+            return value if key in _KEEP or value in _FIXED else self.text(value)
         if isinstance(value, dict):
-            return {name: self._value(item, name) for name, item in value.items()}
+            chosen = key in _NAMED
+            return {self.text(name) if chosen else name: self._value(item, name) for name, item in value.items()}
         return [self._value(item) for item in value] if isinstance(value, list) else value

@@ -7,6 +7,7 @@ complete lines are taken.
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -27,6 +28,7 @@ class Watcher:
         self._options = options
         self._offset = 0
         self._line = 0
+        self._inode = 0
         self._told: set[str] = set()
         self._analysis = LogAnalysis(options)
         self.result = Result()
@@ -34,17 +36,22 @@ class Watcher:
     def poll(self) -> list[Finding]:
         """Findings not told before, from all traffic up to the last complete line."""
         try:
-            size = self._path.stat().st_size
+            with self._path.open("rb") as handle:
+                told = os.fstat(handle.fileno())
+                if told.st_size < self._offset or told.st_ino != self._inode:
+                    self._restart(told.st_ino)
+                handle.seek(self._offset)
+                data = handle.read()
         except FileNotFoundError:
             return []
-        if size < self._offset:  # rotated: start again, and do not repeat what was told
-            self._offset = self._line = 0
-            self._analysis = LogAnalysis(self._options)
-        with self._path.open("rb") as handle:
-            handle.seek(self._offset)
-            data = handle.read()
         complete = data.rfind(b"\n") + 1
         return self.take(data[:complete])
+
+    def _restart(self, inode: int) -> None:
+        """Another file, or rotated: start again, and do not repeat what was told."""
+        self._inode = inode
+        self._offset = self._line = 0
+        self._analysis = LogAnalysis(self._options)
 
     def take(self, data: bytes) -> list[Finding]:
         """Take complete lines; returns findings not told before."""

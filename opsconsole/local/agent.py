@@ -18,7 +18,9 @@ from opsconsole.domain.fleet import FoldOptions, PoolSpec, SloSpec
 from opsconsole.errors import OpsConsoleError
 from opsconsole.history.store import Store
 from opsconsole.local.actuator import LocalActuator
+from opsconsole.local.captured import CapturedFindings
 from opsconsole.local.chronicle import Chronicle
+from opsconsole.local.front import RouterQueue
 from opsconsole.local.settings import POOL, UpSettings, load_settings
 from opsconsole.local.supervisor_client import SupervisorClient
 from opsconsole.local.targets import LocalTargets
@@ -93,10 +95,10 @@ def forget_other_runs(store: Store, run_id: str, now: float) -> None:
 
 
 def builder(up: UpSettings) -> Build:
-    """The parts that differ from a daemon's: source and actuator over the supervisor's socket."""
+    """The parts that differ from a daemon's: source and actuator over the supervisor's socket, the router's queue."""
 
     def build(settings: AgentSettings, clock: Clock) -> Parts:
-        client = SupervisorClient(up.supervisor_socket)
+        client, queue = SupervisorClient(up.supervisor_socket), RouterQueue(up.url)
         store = Store(settings.database)
         forget_other_runs(store, up.run_id, clock.now())
         chronicle = asyncio.get_running_loop().create_task(Chronicle(store, client, clock, up.run_id).run())
@@ -105,10 +107,16 @@ def builder(up: UpSettings) -> Build:
             chronicle.cancel()
             await asyncio.gather(chronicle, return_exceptions=True)
             store.close()
+            await queue.close()
             await client.close()
 
         source = ScrapeSource(LocalTargets(client, close), clock, name="workers")
-        return Parts((source,), {POOL: LocalActuator(client, clock, up.drain_deadline)})
+        return Parts(
+            (source,),
+            {POOL: LocalActuator(client, clock, up.drain_deadline)},
+            queues={POOL: queue},
+            findings=CapturedFindings(up.captured) if up.capture else tuple,
+        )
 
     return build
 

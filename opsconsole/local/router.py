@@ -25,6 +25,8 @@ from prometheus_client import disable_created_metrics
 
 from opsconsole.clock import Clock, SystemClock
 from opsconsole.errors import OpsConsoleError
+from opsconsole.lint.capture import Redactor
+from opsconsole.local.capture import Capture
 from opsconsole.local.prefixes import estimated_tokens, prefix_hashes, tenant_salt
 from opsconsole.local.relay import NOT_PASSED_UP, Answer, Order, Relay, Send
 from opsconsole.local.router_metrics import RouterMetrics
@@ -58,14 +60,22 @@ class Router:
         router_token: str = "",
         queue_limit: int = QUEUE_LIMIT,
         patience: float = PATIENCE,
+        capture_to: Path | None = None,
     ) -> None:
         self.table = table
         self.metrics = RouterMetrics()
         self._relay = Relay(table, self.metrics, clock, queue_limit=queue_limit, patience=patience)
         self._api_key, self._router_token = api_key, router_token
         self._secret = secrets.token_bytes(32)
+        self._capture: Capture | None = None
+        if capture_to is not None:
+            count = self.metrics.captured
+            redactor = Redactor(secrets.token_bytes(32))
+            self._capture = Capture(capture_to, redactor, lambda outcome: count.labels(outcome).inc())
 
     async def close(self) -> None:
+        if self._capture is not None:
+            await asyncio.to_thread(self._capture.close)
         await self._relay.close()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -124,6 +134,8 @@ class Router:
         if "cache_salt" in parsed:
             del parsed["cache_salt"]
             body = json.dumps(parsed).encode()
+        if self._capture is not None:
+            self._capture.offer(parsed, len(body))
         return Order(
             path,
             method,
@@ -190,7 +202,8 @@ async def serve(settings: UpSettings, listener: socket.socket) -> None:
     """Serve until told to stop; running streams finish first."""
     clock = SystemClock()
     table = RoutingTable(clock.now, Random())
-    router = Router(table, clock, api_key=settings.api_key, router_token=settings.router_token)
+    capture_to = settings.captured if settings.capture else None
+    router = Router(table, clock, api_key=settings.api_key, router_token=settings.router_token, capture_to=capture_to)
     config = uvicorn.Config(
         router, log_level="warning", access_log=False, lifespan="off", timeout_graceful_shutdown=10, backlog=2048
     )

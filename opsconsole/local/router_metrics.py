@@ -24,6 +24,9 @@ class RouterMetrics:
         self.ended = self._counter("router_requests", "Requests ended, by worker and how", "worker", "outcome")
         self.placed = self._counter("router_placements", "Placements, by what decided", "rule")
         self.retried = self._counter("router_retries", "Requests placed again because no worker had them yet", "why")
+        self.captured = self._counter(
+            "router_captured", "Requests for the capture file, by what became of them", "outcome"
+        )
         self.cut = self._counter("router_streams_cut", "Streams that had begun and were broken off", "cause")
 
     def _gauge(self, name: str, text: str, *labels: str) -> Gauge:

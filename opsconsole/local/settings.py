@@ -59,6 +59,7 @@ class UpSettings:
     api_key: str | None = None
     router_token: str = ""  # the router's word to the engines that a cache salt is its own
     has_agent: bool = True
+    capture: bool = False  # the router writes redacted requests to `captured`
 
     @property
     def folder(self) -> Path:
@@ -75,6 +76,10 @@ class UpSettings:
     @property
     def database(self) -> Path:
         return self.folder / "opsconsole.db"
+
+    @property
+    def captured(self) -> Path:
+        return self.folder / "captured.jsonl"
 
     @property
     def logs(self) -> Path:

@@ -172,3 +172,11 @@ def test_a_starting_replica_answers_for_what_it_was_started_for(situation: Make,
     result, _ = reactive.queue(picture_of(scene, Memory()), Memory())
     assert (result.wants, result.verdict) == (2, Verdict.AGREES)
     assert result.text.endswith("wants 2: 1 serve and 1 start, the last in 30 s")
+
+
+def test_a_queue_in_front_counts_while_no_replica_is_ready(situation: Make, replica: MakeReplica) -> None:
+    starting = replica("new", state="warming", expected_ready_at=1030.0, waiting=None, running=None, kv_usage=None)
+    for members, verdict in (((), Verdict.RAISES), ((starting,), Verdict.AGREES)):
+        scene = situation(replicas=members, want=len(members), demand=Demand(gateway_waiting=30.0))
+        result, _ = reactive.queue(picture_of(scene, Memory()), Memory())
+        assert (result.wants, result.verdict) == (1, verdict)

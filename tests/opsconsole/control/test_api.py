@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 import stat
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -25,10 +26,10 @@ TOKENS = (Token("reader", "read-secret"), Token("ops", "operate-secret", Role.OP
 
 
 @asynccontextmanager
-async def serving(stage: Any) -> AsyncIterator[str]:
+async def serving(stage: Any, **parts: Any) -> AsyncIterator[str]:
     """The stage's loop with its API, ticking on the stage's manual clock."""
     stop = asyncio.Event()
-    running = asyncio.create_task(agent.serve(stage.loop, stage.clock, stop))
+    running = asyncio.create_task(agent.serve(stage.loop, stage.clock, stop, **parts))
     path = stage.settings.socket_path
     async with AgentClient(str(path)) as client:
         for _ in range(500):
@@ -62,6 +63,18 @@ async def test_a_console_reads_the_newest_tick_the_past_and_the_journal(make_sta
         assert [line.text.split(":")[0] for line in lines] == ["chat 2 -> 3 (wanted)", "chat stays at 3"]
         assert await client.journal(after=(await client.journal())[-1].seq) == ()
         assert await client.forecast() == () and await client.findings() == () and await client.alerts() == ()
+
+
+async def test_findings_are_looked_for_beside_the_loop(make_stage: Make) -> None:
+    threads: list[threading.Thread] = []
+
+    def look() -> tuple[dict[str, Any], ...]:
+        threads.append(threading.current_thread())
+        return ({"rule": "PX101", "message": "a time at the head"},)
+
+    async with serving(await make_stage(), findings=look) as address, AgentClient(address) as client:
+        assert await client.findings() == ({"rule": "PX101", "message": "a time at the head"},)
+    assert threads and threading.main_thread() not in threads
 
 
 async def test_the_stream_gives_every_tick_to_a_quick_reader(make_stage: Make) -> None:

@@ -441,3 +441,21 @@ async def test_a_change_that_is_always_refused_is_tried_ever_more_patiently(
     assert 4 <= len(stage.journal("plan")) <= 9
     await stage.ticks(60)
     assert stage.world.applied == 1, "and is done once it is let through"
+
+
+async def test_what_waits_in_front_of_a_pool_reaches_its_law_and_the_screens(make_stage: Make) -> None:
+    stage = await make_stage()
+    told: list[float | None] = [12.0, None]
+
+    async def queue() -> float | None:
+        return told.pop(0)
+
+    async def broken() -> float | None:
+        raise OSError("gone")
+
+    stage.loop._queues = {"chat": queue, "other": broken}
+    await stage.ticks(2)
+    assert [s.demand.gateway_waiting for s in stage.law.seen] == [12.0, None]
+    told.append(7.0)
+    record = await stage.loop.tick()
+    assert record.snapshot.pools[0].gateway_waiting == 7.0

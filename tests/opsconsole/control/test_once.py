@@ -59,6 +59,18 @@ async def test_a_recording_decides_with_its_own_wants_and_limits(make_stage: Mak
     assert again == record, "the same moment decides the same"
 
 
+async def test_a_recorded_queue_in_front_is_decided_on_again(make_stage: Make, tmp_path: Path) -> None:
+    stage = await make_stage()
+
+    async def queue() -> float | None:
+        return 9.0
+
+    stage.loop._queues = {"chat": queue}
+    await stage.ticks(5)
+    record = await decide_recorded(load(_empty(tmp_path), {}), stage.settings.database, stage.clock.now())
+    assert record.snapshot.pools[0].gateway_waiting == 9.0
+
+
 def _empty(folder: Path) -> Path:
     path = folder / "empty.toml"
     path.touch()

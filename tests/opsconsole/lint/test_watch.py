@@ -47,6 +47,17 @@ def test_a_rotated_capture_is_read_from_its_start(tmp_path: Path) -> None:
     assert watcher.result.records == 1
 
 
+def test_another_file_in_its_place_is_read_from_its_start_even_when_it_is_longer(tmp_path: Path) -> None:
+    log = tmp_path / "capture.jsonl"
+    watcher = Watcher(log, LogOptions())
+    log.write_text(json.dumps(body(0)) + "\n")
+    assert watcher.poll() == []
+    log.rename(tmp_path / "capture.jsonl.1")
+    log.write_text("".join(json.dumps(body(at)) + "\n" for at in range(6)))
+    assert [(item.code, item.line) for item in watcher.poll()] == [("PX101", 2)]
+    assert watcher.result.records == 6
+
+
 def test_a_redacted_capture_shows_the_same_places_and_no_words(tmp_path: Path) -> None:
     redactor = Redactor(b"a key of this capture")
     log = tmp_path / "capture.jsonl"

@@ -6,6 +6,7 @@ one.
 
 from __future__ import annotations
 
+import os
 import sys
 from dataclasses import replace
 
@@ -34,6 +35,7 @@ def main() -> None:
         "stabilise": "3s",
         "drain_deadline": "20s",
         "engine_arg": [],
+        "capture": bool(os.environ.get("UP_CAPTURE")),
     }
     settings, options, _ = up_options.prepare(asked)
     scripted = replace(settings, worker_module="tests.opsconsole.local.scripted_worker", worker_args=(), interval=0.5)

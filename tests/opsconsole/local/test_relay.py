@@ -7,6 +7,7 @@ import io
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -262,3 +263,24 @@ async def test_nothing_is_in_flight_after_a_mix_of_endings() -> None:
         answers = await asyncio.gather(*(made.ask() for _ in range(20)), return_exceptions=True)
         assert len(answers) == 20
         assert all(route.requests == 0 and route.tokens == 0 for route in made.router.table.routes)
+
+
+async def test_a_router_that_may_capture_keeps_redacted_bodies_of_requests_and_of_nothing_else(tmp_path: Path) -> None:
+    file = tmp_path / "captured.jsonl"
+    async with one_worker(lambda index: (200, STREAM), capture_to=file) as (made, worker):
+        assert (await made.ask({**ASK, "cache_salt": "grain"}))[0] == 200
+        assert (await made.ask(b"{not json"))[0] == 400
+        async with asyncio.timeout(5):
+            while 'router_captured_total{outcome="written"} 1.0' not in await made.page():
+                await asyncio.sleep(0.01)
+    (line,) = file.read_text().splitlines()
+    assert list(json.loads(line)) == ["model", "prompt"] and "hello" not in line and "grain" not in line
+    assert worker.bodies[0]["prompt"] == "hello"
+
+
+async def test_a_router_keeps_nothing_unless_it_is_told_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    async with one_worker(lambda index: (200, STREAM)) as (made, _):
+        assert (await made.ask())[0] == 200
+        assert "router_captured_total{" not in await made.page()
+    assert list(tmp_path.iterdir()) == []

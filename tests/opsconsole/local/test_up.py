@@ -11,6 +11,7 @@ import json
 import os
 import signal
 import sqlite3
+import stat
 import subprocess
 import sys
 import tempfile
@@ -23,8 +24,9 @@ from typing import Any
 import httpx
 import pytest
 
+from opsconsole.client.agent import AgentClient
 from opsconsole.commands import up_options
-from opsconsole.errors import UsageError
+from opsconsole.errors import AgentUnavailable, UsageError
 from opsconsole.local.datalock import DataLock
 from opsconsole.local.processes import free_port
 from opsconsole.local.supervisor_client import SupervisorClient
@@ -104,9 +106,9 @@ async def test_load_rises_and_a_worker_comes_load_falls_and_one_goes_and_no_stre
     folder: Path, tmp_path: Path
 ) -> None:
     trace = tmp_path / "rise.csv"
-    rows = [(t, 3 if t < 2 else 90 if t < 7 else 1) for t in range(28)]
+    rows = [(t, 3 if t < 2 else 90 if t < 7 else 6) for t in range(42)]  # calm for longer than demand's mean looks back
     trace.write_text("t_seconds,requests\n" + "".join(f"{t},{count}\n" for t, count in rows))
-    up = Up(folder, workers="1:2", load=str(trace), seconds="28s", SCRIPT_SLOTS="4")
+    up = Up(folder, workers="1:2", load=str(trace), seconds="42s", SCRIPT_SLOTS="4")
     code, summary, said = up.finish(90)
     assert code == 0, said
     assert summary["offered"] == summary["completed"] > 100, said
@@ -199,9 +201,43 @@ def test_a_port_in_use_is_told_before_anything_starts(folder: Path) -> None:
             "seed": 1, "workers": "1:2", "devices": "cpu", "model": str(folder), "data_dir": str(folder),
             "port": port, "slo": "", "policy": "reactive", "stabilise": "10s", "drain_deadline": "60s",
             "engine_arg": [],
+            "capture": False,
         }  # fmt: skip
         prepared = up_options.prepare(asked)
         with pytest.raises(UsageError, match=f"{port} cannot be used .*--port"):
             up_options.run_session(prepared.settings, prepared.options, None, "text")
     finally:
         holder.close()
+
+
+async def test_what_breaks_the_cache_is_found_on_live_traffic_and_no_prompt_is_kept(folder: Path) -> None:
+    up = Up(folder, workers="1:1", load="", seconds="60s", UP_CAPTURE="1")
+    await up.until(SERVING.format(n=1))
+    rules = "".join(f"Rule {n}: whistleblowers meet at the harbour, step {n}.\n" for n in range(40))
+    async with httpx.AsyncClient(timeout=20) as client:
+        for at in range(8):
+            text = f"Now: 2026-05-01T10:0{at}:31Z\n{rules}"
+            messages = [{"role": "system", "content": text}, {"role": "user", "content": f"Question {at} please"}]
+            url = f"http://127.0.0.1:{up.port}/v1/chat/completions"
+            answer = await client.post(url, json={"model": "m", "max_tokens": 1, "messages": messages})
+            assert answer.status_code == 200, answer.text
+    found: tuple[Any, ...] = ()
+    async with AgentClient(str(folder / "agent.sock")) as agent, asyncio.timeout(20):
+        while not found:
+            await asyncio.sleep(0.2)
+            with suppress(AgentUnavailable):  # it starts beside the router
+                found = await agent.findings()
+    assert [item["rule"] for item in found] == ["PX101"]
+    captured = folder / "captured.jsonl"
+    assert stat.S_IMODE(captured.stat().st_mode) == 0o600
+    for kept in folder.rglob("*"):
+        if kept.is_file():
+            assert not any(word in kept.read_bytes().lower() for word in (b"whistleblower", b"harbour", b"question"))
+    command = [sys.executable, "-m", "opsconsole", "lint", "--watch", "0.2", str(captured)]
+    with subprocess.Popen(command, cwd=ROOT, text=True, stdout=subprocess.PIPE) as watching:
+        assert watching.stdout is not None
+        assert "PX101" in watching.stdout.readline()
+        watching.terminate()
+    up.process.send_signal(signal.SIGINT)
+    assert up.finish(30)[0] == 0
+    await up.none_left()
