@@ -44,6 +44,16 @@ class LogRewrite:
     changed: int
     reuse_before: float
     reuse_after: float
+    changes: list[tuple[int, str, str]]  # line, before, after
+
+    @property
+    def diff(self) -> str:
+        """A unified diff; records stay where they are, so each change is one line."""
+        made = [f"--- {self.name}\n+++ {self.name}\n"] if self.changes else []
+        for number, before, after in self.changes:
+            ends = "" if before.endswith("\n") else "\n"
+            made.append(f"@@ -{number} +{number} @@\n-{before}{ends}+{after}")
+        return "".join(made)
 
 
 def fix_sources(run: Run, targets: list[Target], findings: list[Finding], *, unsafe: bool) -> list[SourceFix]:
@@ -53,7 +63,10 @@ def fix_sources(run: Run, targets: list[Target], findings: list[Finding], *, uns
         mine = [item for item in findings if item.file == target.name and item.char is None]
         if target.kind is Kind.LOG or not mine:
             continue
-        text = target.path.read_text(encoding="utf-8")
+        try:
+            text = target.path.read_bytes().decode("utf-8")
+        except UnicodeDecodeError:
+            continue  # its bytes could not be kept
         made.append(fix_one(run, target, text, mine, unsafe=unsafe))
     return [item for item in made if item.fixed]
 
@@ -80,12 +93,14 @@ def fix_log(target: Target, options: LogOptions, codes: frozenset[str], *, unsaf
         wanted = [item for item in result.findings if item.code in codes]
         plan = LogFix.plan(wanted, analysis.rows, Evidence({log.name: log}), unsafe=unsafe)
         families = {row.request.line: row.family for row in analysis.rows}
-        changed, lines = 0, []
+        changes: list[tuple[int, str, str]] = []
+        lines: list[str] = []
         for number, raw in _records(log):
             record = _decoded(raw)
             if record is not None and number in families and plan.apply(record, families[number]):
-                changed += 1
-                raw = json.dumps(record, ensure_ascii=False) + "\n"
+                made = _encoded(record)
+                changes.append((number, raw, made))
+                raw = made
             lines.append(raw)
     finally:
         log.close()
@@ -95,13 +110,23 @@ def fix_log(target: Target, options: LogOptions, codes: frozenset[str], *, unsaf
     for request in copy.requests():
         again.feed(request)
     copy.close()
-    return LogRewrite(target.name, lines, changed, before, _rate(again))
+    return LogRewrite(target.name, lines, len(changes), before, _rate(again), changes)
 
 
 def _records(log: LogFile) -> Iterator[tuple[int, str]]:
     log.handle.seek(0)
     for number, raw in enumerate(log.handle, 1):
-        yield number, raw.decode("utf-8", "replace")
+        yield number, raw.decode("utf-8", "surrogateescape")
+
+
+def _encoded(record: object) -> str:
+    """A record as one line; half a character pair, which no file may hold, stays an escape."""
+    made = json.dumps(record, ensure_ascii=False) + "\n"
+    try:
+        made.encode("utf-8")
+    except UnicodeEncodeError:
+        made = json.dumps(record) + "\n"
+    return made
 
 
 def _decoded(raw: str) -> object:
@@ -125,10 +150,10 @@ class _Joined:
 
     def read(self, _: int) -> bytes:
         chunk = "".join(line for _, line in zip(range(2000), self._left, strict=False))
-        return chunk.encode("utf-8", "surrogatepass")
+        return chunk.encode("utf-8", "surrogateescape")
 
 
 def write(path: Path, text: str) -> None:
     """Write a fixed file, keeping its line ends."""
-    with path.open("w", encoding="utf-8", newline="") as handle:
+    with path.open("w", encoding="utf-8", errors="surrogateescape", newline="") as handle:
         handle.write(text)

@@ -101,7 +101,8 @@ def execute(wish: Invocation, settings: LintSettings, echo: Callable[[str], None
     if code is not None:
         return 0 if wish.exit_zero else code
     if wish.write_baseline is not None:
-        baselines.write(wish.write_baseline, result.findings)
+        file = wish.write_baseline
+        _written(file, "--write-baseline", lambda: baselines.write(file, result.findings))
         tell(f"{len(result.findings)} findings written to {wish.write_baseline}")
         return 0
     if wish.baseline is not None:
@@ -141,7 +142,10 @@ def _checked(run: Run, targets: list[Target], stdin: tuple[str, bytes] | None, w
 
 def _fix_stdin(run: Run, stdin: tuple[str, bytes], wish: Invocation, echo: Callable[[str], None]) -> int:
     name, data = stdin
-    before = data.decode("utf-8")
+    try:
+        before = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{name}: not UTF-8 text (byte {error.start}); it cannot be fixed.") from error
     target = Target(name, Path(name), kind_of(name) or Kind.PLAIN)
     findings = run.check([], stdin).findings
     made = fixrun.fix_one(run, target, before, findings, unsafe=wish.unsafe)
@@ -162,8 +166,11 @@ def _fixed(
     made = fixrun.fix_sources(run, targets, result.findings, unsafe=wish.unsafe)
     logs = [target for target in targets if target.kind is Kind.LOG]
     if wish.diff:
-        echo("".join(item.diff for item in made))
-        return 1 if made else 0
+        options = log_options(run.settings)
+        copies = [fixrun.fix_log(target, options, run.settings.may_fix, unsafe=wish.unsafe) for target in logs]
+        shown = [text for text in (*(item.diff for item in made), *(item.diff for item in copies)) if text]
+        echo("".join(shown).encode("utf-8", "replace").decode("utf-8"))
+        return 1 if shown else 0
     for item in made:
         fixrun.write(Path(item.name), item.after)
         tell(f"{item.name}: {item.fixed} fixed")
@@ -173,9 +180,11 @@ def _fixed(
             continue
         if len(logs) > 1:
             raise UsageError("--out takes one log; fix logs one by one.")
+        if wish.out.exists() and wish.out.samefile(target.path):
+            raise UsageError(f"--out {wish.out} is the log itself, which is never changed in place; name another file.")
         options = log_options(run.settings)
         copy = fixrun.fix_log(target, options, run.settings.may_fix, unsafe=wish.unsafe)
-        fixrun.write(wish.out, "".join(copy.lines))
+        _written(wish.out, "--out", lambda out=wish.out, copy=copy: fixrun.write(out, "".join(copy.lines)))  # type: ignore[misc]
         tell(
             f"{target.name}: {copy.changed} of {len(copy.lines)} records rewritten to {wish.out}; "
             f"reuse {copy.reuse_before:.1%} before, {copy.reuse_after:.1%} after (replayed)"
@@ -184,6 +193,14 @@ def _fixed(
         again = run.check(targets)
         result.findings, result.notes = again.findings, again.notes
     return None
+
+
+def _written(file: Path, option: str, write: Callable[[], object]) -> None:
+    """Write a file that was asked for; what stands in the way is a sentence."""
+    try:
+        write()
+    except OSError as error:
+        raise UsageError(f"{option} {file}: cannot be written ({error.strerror}).") from error
 
 
 def _print(result: Result, wish: Invocation, echo: Callable[[str], None]) -> None:
@@ -198,6 +215,7 @@ def _print(result: Result, wish: Invocation, echo: Callable[[str], None]) -> Non
     else:
         made = text.report(result, quiet=wish.quiet, verbose=wish.verbose, redact=wish.redact)
     if wish.output_file is not None:
-        wish.output_file.write_text(made, encoding="utf-8")
+        file = wish.output_file
+        _written(file, "--output-file", lambda: file.write_text(made, encoding="utf-8", errors="replace"))
     else:
         echo(made)

@@ -22,7 +22,9 @@ def prefix_findings(found: list[Cause], family: list[Row], gains: Gains, report:
         code = cause.code
         rule = RULES[code]
         word = cause.words.get(cause.code, "a value")
-        if (code, cause.path) in made:
+        if (code, cause.path) in made or any(
+            (item.path, item.char) == (cause.path, pair.char) for item in made.values()
+        ):
             continue
         row = next((row for row in family if row.request.index == pair.requests[1]), cause.first or family[0])
         text = (

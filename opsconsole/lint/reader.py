@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import tempfile
 import zlib
 from collections.abc import Iterator
@@ -21,6 +22,8 @@ from opsconsole.lint.request import Request, Unreadable
 
 MAX_LINE_BYTES = 256 * 1024 * 1024
 _decode_json = json.JSONDecoder().decode
+_decode_item = json.JSONDecoder().raw_decode
+_BETWEEN = re.compile(r"[\s,]*")
 
 
 @dataclass(slots=True)
@@ -70,8 +73,11 @@ class LogFile:
         first = self.handle.read(1)
         self.handle.seek(0)
         if first == b"[" and self._is_array():
-            yield from self._array()
-            return
+            items = self._array()
+            if items is not None:
+                yield from items
+                return
+            self.handle.seek(0)
         pending = ""  # a first object that is pretty-printed over several lines
         for number, raw in enumerate(self.handle, 1):
             start, offset = offset, offset + len(raw)
@@ -90,12 +96,19 @@ class LogFile:
         self.handle.seek(0)
         return not (line.endswith(b"]") and line[1:2].isdigit())
 
-    def _array(self) -> Iterator[Request]:
+    def _array(self) -> Iterator[Request] | None:
+        """The requests of one JSON array, those before a broken place too; None where its first item is no record."""
+        text = self.handle.read().decode("utf-8", "replace")
         try:
-            items = json.loads(self.handle.read())
+            return self._items(json.loads(text))
         except (ValueError, RecursionError) as error:
-            self._bad(1, f"not valid JSON: {error}")
-            return
+            items = _items_before(text)
+            if not items or not isinstance(items[0], (dict, list)):
+                return None
+            self._bad(text.count("\n", 0, getattr(error, "pos", 0)) + 1, f"not valid JSON: {error}")
+            return self._items(items)
+
+    def _items(self, items: list[Any]) -> Iterator[Request]:
         for number, item in enumerate(items, 1):
             request = self._parse(item, number)
             if request is not None:
@@ -169,3 +182,17 @@ class LogFile:
         assert fresh is not None
         fresh.index, fresh.offset, fresh.length = request.index, request.offset, request.length
         return fresh
+
+
+def _items_before(text: str) -> list[Any]:
+    """The whole items of an array that is broken further on."""
+    made: list[Any] = []
+    at = 1
+    while True:
+        gap = _BETWEEN.match(text, at)
+        assert gap is not None
+        try:
+            item, at = _decode_item(text, gap.end())
+        except (ValueError, RecursionError):
+            return made
+        made.append(item)

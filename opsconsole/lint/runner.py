@@ -152,6 +152,7 @@ class Run:
                 continue
             findings, notes = check(target)
             result.notes += notes
+            result.failures += [note for note in notes if note.code == "PX901"]
             for item in findings:
                 found.setdefault(f"{item.file}\0{item.line}\0{item.code}", item)
         by_file: dict[str, list[Finding]] = {}

@@ -158,6 +158,8 @@ def check(settings: LintSettings, where: Any) -> None:
         ("unfixable", settings.unfixable),
     ):
         matching(selectors, where(key))
+    if not settings.codes:
+        raise ConfigError(f"{where('ignore')}: leaves no rule of those selected; nothing would be reported.")
     for codes in settings.per_file_ignores.values():
         matching(codes, where("per-file-ignores"))
     for pattern in settings.ignore_values:

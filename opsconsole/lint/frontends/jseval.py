@@ -105,6 +105,8 @@ class JsEvaluator:
             return scope.env[name]
         if name in module.functions:
             return Callee(module, module.functions[name])
+        if name in module.changed and name in module.constants:
+            return Tainted(V.TURN, "PX106", name, weak=True) if name in module.counted else Dotted(name)
         if name in module.constants:
             if name not in module.memo:
                 module.memo[name] = Unknown()

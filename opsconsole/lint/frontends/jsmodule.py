@@ -51,6 +51,8 @@ class JsModule:
     methods: dict[str, Any] = field(default_factory=dict)  # of the file's classes, by name; the first one wins
     constants: dict[str, Any] = field(default_factory=dict)
     imports: dict[str, tuple[str, str]] = field(default_factory=dict)
+    changed: frozenset[str] = frozenset()  # names of module level that some function assigns anew
+    counted: frozenset[str] = frozenset()  # those of them it counts up or down
     memo: dict[str, Any] = field(default_factory=dict)
 
     def text(self, node: Any) -> str:
@@ -72,7 +74,31 @@ def parse(file: str, text: str) -> JsModule:
         _index(module, node.named_children[-1] if node.type == "export_statement" and node.named_children else node)
         if node.type == "import_statement":
             _imports(module, node)
+    if b"let " in source or b"var " in source:
+        _changes(module)
     return module
+
+
+def _changes(module: JsModule) -> None:
+    """Note which names functions count up or assign: what those hold is not made once."""
+    changed: set[str] = set()
+    counted: set[str] = set()
+    stack = [(module.root, False)]
+    while stack:
+        node, inside = stack.pop()
+        target = None
+        if inside and node.type in ("assignment_expression", "augmented_assignment_expression"):
+            target = node.child_by_field_name("left")
+        elif inside and node.type == "update_expression":
+            target = node.child_by_field_name("argument")
+        if target is not None and target.type == "identifier":
+            name = module.text(target)
+            changed.add(name)
+            right = node.child_by_field_name("right")
+            if right is None or (node.type.startswith("augmented") and right.type == "number"):
+                counted.add(name)
+        stack += [(child, inside or node.type in FUNCTIONS) for child in node.named_children]
+    module.changed, module.counted = frozenset(changed), frozenset(counted)
 
 
 def _index(module: JsModule, node: Any) -> None:

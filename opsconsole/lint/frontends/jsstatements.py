@@ -58,6 +58,8 @@ def _expression(evaluator: JsEvaluator, node: Any, scope: Scope) -> None:
         if target.type == "identifier":
             name = scope.module.text(target)
             if node.type.startswith("augmented"):
+                if name not in scope.env and name in scope.module.counted:
+                    return
                 value = text_of(
                     [
                         (scope.env.get(name, literal("")), scope.module.spot(target)),

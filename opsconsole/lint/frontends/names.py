@@ -39,7 +39,10 @@ _STABLE_PHRASES = words(
 _TIME = words("now time timestamp datetime clock utcnow currenttime ")
 _DATE = words("date today day weekday ")
 _IDS = words("uuid guid nonce traceparent ulid cachebuster ")
-_ID_OWNERS = words("request req trace span correlation run message msg invocation call job event session ")
+_ID_OWNERS = words(
+    "request req trace span correlation run message msg invocation call job event session ticket order task "
+    "transaction execution "
+)
 _PEOPLE = words(
     "user username customer tenant account email member patient employee student org organization "
     "organisation company nickname fullname "

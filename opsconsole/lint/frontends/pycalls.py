@@ -114,6 +114,9 @@ def _outside(
         return Tainted(V.REQUEST, "PX203", "the order of a set", unordered=True, loops=frame.loops)
     if last in _ORDERING:
         return _ordered(first)
+    if dotted == "dict" and keywords:
+        known = dict(first.fields) if isinstance(first, Fields) else {}
+        return Fields({**known, **keywords}, frame.module.spot(node))
     if last == "len":
         counted = isinstance(first, Tainted) and first.volatility >= V.SESSION and not first.unordered
         return Tainted(V.TURN, "PX106", "a count", weak=True, loops=frame.loops) if counted else Unknown()
@@ -162,6 +165,8 @@ def _method(evaluator: Evaluator, node: ast.Call, name: str, base: Any, frame: F
         return _join(evaluator, node, frame)
     if name in ("format", "format_map") and isinstance(base, Text):
         return pytext.format_call(evaluator, node, base, frame)
+    if isinstance(base, Text) and name in ("substitute", "safe_substitute", "render"):
+        return pytext.fill(evaluator, node, base, name, frame)
     if isinstance(base, Text):
         return base if name in _SAME else None
     if isinstance(base, Stable):
@@ -210,6 +215,8 @@ def mutate(evaluator: Evaluator, node: ast.Call, frame: Frame) -> bool:
     """`list.append` and its like on a known list; True where it was one."""
     func = node.func
     assert isinstance(func, ast.Attribute)
+    if func.attr == "seed" and node.args and _written(func).startswith(("random.", "np.random", "numpy.random")):
+        frame.seeded = isinstance(node.args[0], ast.Constant)
     if func.attr not in ("append", "extend", "insert", "shuffle", "update") or not node.args:
         return False
     if func.attr == "shuffle":

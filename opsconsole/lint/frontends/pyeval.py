@@ -71,6 +71,8 @@ class Evaluator:
         """A name of a module: its constant (made once), function, import, or what the name suggests."""
         if name in module.names:
             return Callee(module, module.names[name])
+        if name in module.constants and name in module.counted:
+            return Tainted(V.TURN, "PX106", name, weak=True)
         if name in module.constants:
             return self._module_constant(name, module)
         if name in module.imports:
@@ -112,6 +114,8 @@ class Evaluator:
         if isinstance(base, Dotted):
             if isinstance(base.base, Module):
                 return self.global_name(node.attr, base.base)
+            if isinstance(base.base, Callee) and isinstance(base.base.node, ast.ClassDef):
+                return self._of_class(node.attr, base.base, frame)
             made = Dotted(f"{base.name}.{node.attr}", base.base)
             if base.name in ("self", "cls") and frame.owner is not None:
                 return self._member(node.attr, frame, made)
@@ -122,7 +126,15 @@ class Evaluator:
             return base.fields.get(node.attr, Dotted(node.attr, base))
         if isinstance(base, Seeded):
             return base
+        if isinstance(base, Callee) and isinstance(base.node, ast.ClassDef):
+            return self._of_class(node.attr, base, frame)
         return Dotted(f"?.{node.attr}", base)
+
+    def _of_class(self, name: str, made_of: Callee, frame: Frame) -> Any:
+        """A method or attribute of a class of the project."""
+        inner = frame.child()
+        inner.module, inner.owner = made_of.module, made_of.node
+        return self._member(name, inner, Dotted(f"{made_of.node.name}.{name}"))
 
     def _member(self, name: str, frame: Frame, otherwise: Dotted) -> Any:
         for node in frame.owner.body if frame.owner is not None else []:
@@ -132,12 +144,14 @@ class Evaluator:
                     isinstance(d, ast.Name) and d.id in ("property", "cached_property") for d in node.decorator_list
                 )
                 return pycalls.inline(self, found, [], {}, frame) if is_property else found
+        if f"self.{name}" in frame.module.counted:
+            return Tainted(V.TURN, "PX106", name, weak=True, loops=frame.loops)
         made = pycalls.instance_attribute(self, name, frame)
         return otherwise if made is None else made
 
     def named(self, value: Any, loops: tuple[int, ...]) -> Any:
         """A name of the outside world as a value, by what it suggests."""
-        if isinstance(value, Dotted) and not isinstance(value.base, Module):
+        if isinstance(value, Dotted) and not isinstance(value.base, (Module, Callee)):
             last = value.name.rpartition(".")[2]
             if last.isupper() and len(last) > 1:
                 return Stable()

@@ -15,7 +15,8 @@ from pathlib import PurePosixPath
 from opsconsole.lint.frontends.ir import Spot
 
 MAYBE_PROMPT = re.compile(
-    r"completions|messages|prompt|\brole\b|generate_content|converse|invoke|litellm|ChatPromptTemplate|SystemMessage",
+    r"completions|messages|prompt|\brole\b|generate_content|converse|invoke|litellm|ChatPromptTemplate|SystemMessage|"
+    r"instructions\s*=|system\s*=",
     re.I,
 )
 
@@ -33,6 +34,7 @@ class Module:
     relative: dict[str, int] = field(default_factory=dict)
     seeds_random: bool = False
     _lines: list[str] | None = None
+    _counted: frozenset[str] | None = None
     memo: dict[str, object] = field(default_factory=dict)
 
     @property
@@ -40,6 +42,14 @@ class Module:
         if self._lines is None:
             self._lines = self.text.split("\n")
         return self._lines
+
+    @property
+    def counted(self) -> frozenset[str]:
+        """Names and `self.` attributes that a function of the file counts up or down by a number."""
+        if self._counted is None:
+            has_counter = re.search(r"[+-]=\s*\d", self.text) is not None
+            self._counted = frozenset(_counters(self.tree)) if has_counter else frozenset()
+        return self._counted
 
     def spot(self, node: ast.AST) -> Spot:
         """The place of a node, in characters."""
@@ -49,6 +59,26 @@ class Module:
         if not text.isascii():
             col = len(text.encode()[:col].decode(errors="replace"))
         return Spot(self.file, line, col + 1)
+
+
+def _counters(tree: ast.Module) -> set[str]:
+    made: set[str] = set()
+    for node in ast.walk(tree):
+        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            continue
+        shared: set[str] = set()
+        for inner in ast.walk(node):
+            if isinstance(inner, ast.Global):
+                shared.update(inner.names)
+            elif isinstance(inner, ast.AugAssign) and isinstance(inner.value, ast.Constant):
+                target, number = inner.target, inner.value.value
+                if not isinstance(number, (int, float)):
+                    continue
+                if isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name):
+                    made.add(f"{target.value.id}.{target.attr}")
+                elif isinstance(target, ast.Name) and target.id in shared:
+                    made.add(target.id)
+    return made
 
 
 def parse(file: str, text: str) -> Module:

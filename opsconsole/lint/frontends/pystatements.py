@@ -148,6 +148,20 @@ def _branch(evaluator: Evaluator, node: ast.If, frame: Frame) -> None:
     frame.env = before
 
 
+def _match(evaluator: Evaluator, node: ast.Match, frame: Frame) -> None:
+    evaluator.value(node.subject, frame)
+    before = frame.env
+    merged: dict[str, Any] = {name: fork(value) for name, value in before.items()}
+    for case in node.cases:
+        frame.env = {name: fork(value) for name, value in before.items()}
+        run(evaluator, case.body, frame)
+        for name, value in frame.env.items():
+            merged[name] = worst(value, merged[name]) if name in merged else value
+    before.clear()
+    before.update(merged)
+    frame.env = before
+
+
 def _loop(evaluator: Evaluator, node: ast.For | ast.AsyncFor, frame: Frame) -> None:
     iterable = evaluator.named(evaluator.value(node.iter, frame), frame.loops)
     outer = frame.loops
@@ -213,6 +227,7 @@ _STATEMENTS: dict[type, Any] = {
     ast.AnnAssign: _annotated,
     ast.AugAssign: _augmented,
     ast.If: _branch,
+    ast.Match: _match,
     ast.For: _loop,
     ast.AsyncFor: _loop,
     ast.While: _while,

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _STRING = re.compile(r"(?P<prefix>[A-Za-z]{0,2})(?P<quote>'''|\"\"\"|'|\")")
 _FIELD = re.compile(r"\{\{|\}\}|\{(?P<name>[A-Za-z_]?[\w.\[\]]*)(?:![rsa])?(?::[^{}]*)?\}")
+_DOLLAR = re.compile(r"\$\$|\$(?P<open>\{)?(?P<name>[A-Za-z_]\w*)(?(open)\})")
+_BRACES = re.compile(r"\{\{-?\s*(?P<name>[A-Za-z_]\w*)[^{}]*\}\}|\{#.*?#\}", re.S)
 _PERCENT = re.compile(r"%(?:\((?P<name>\w+)\))?[-#0 +]*\d*(?:\.\d+)?[sdrifgxX]|%%")
 
 
@@ -136,6 +138,34 @@ def format_call(evaluator: Evaluator, node: ast.Call, base: Text, frame: Frame) 
             continue
         held = next((item.fields[key] for item in spread if isinstance(item, Fields) and key in item.fields), None)
         made.append((held if held is not None else from_meaning(names.meaning(key), frame.loops), here))
+    made.append((literal(base.plain[last:]), here))
+    return text_of(made)
+
+
+def fill(evaluator: Evaluator, node: ast.Call, base: Text, name: str, frame: Frame) -> Any:
+    """`Template(...).substitute(...)` of string and `.render(...)` of Jinja: holes take their arguments' places."""
+    if base.plain is None:
+        return base
+    pattern = _BRACES if name == "render" else _DOLLAR
+    named = {word.arg: word.value for word in node.keywords if word.arg}
+    for item in node.args:
+        if isinstance(item, ast.Dict):
+            named |= {
+                str(key.value): value
+                for key, value in zip(item.keys, item.values, strict=True)
+                if isinstance(key, ast.Constant)
+            }
+    made: list[tuple[Any, Spot]] = []
+    here = frame.module.spot(node)
+    last = 0
+    for match in pattern.finditer(base.plain):
+        made.append((literal(base.plain[last : match.start()]), here))
+        last = match.end()
+        given = named.get(match["name"] or "")
+        if given is not None:
+            made.append((evaluator.named(evaluator.value(given, frame), frame.loops), frame.module.spot(given)))
+        elif match["name"]:
+            made.append((from_meaning(names.meaning(match["name"]), frame.loops), here))
     made.append((literal(base.plain[last:]), here))
     return text_of(made)
 
