@@ -6,12 +6,13 @@ the length of a value may change from request to request.
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
 from collections import Counter
 from dataclasses import dataclass, field
 
-from opsconsole.lint.diverge import Hunk, first_difference, hunks
+from opsconsole.lint.diverge import Hunk, common_prefix, first_difference, hunks
 from opsconsole.lint.model import Pair
 from opsconsole.lint.request import Part
 from opsconsole.lint.rows import Evidence, Row
@@ -67,6 +68,21 @@ def causes(family: list[Row], losing: list[Row], evidence: Evidence, min_stable:
     for cause in found.values():
         cause.pairs.sort(key=lambda pair: pair.requests)
     return sorted(found.values(), key=lambda cause: (cause.first.request.index if cause.first else 0, cause.path))
+
+
+def token_causes(family: list[Row], losing: list[Row], path: str) -> list[Cause]:
+    """The one cause that lists of token ids can show: where they differ; what the ids mean is not known."""
+    before = {row.request.index: family[at - 1] for at, row in enumerate(family) if at}
+    made = Cause(("PX111", "tokens"), path, Counter({"PX111": 1}), {"PX111": "a run of token ids"})
+    for row in losing[:MAX_PAIRS]:
+        earlier = before.get(row.request.index)
+        if earlier is None or earlier.request.tokens is None or row.request.tokens is None:
+            continue
+        char = common_prefix(json.dumps(list(earlier.request.tokens)), json.dumps(list(row.request.tokens)))
+        made.pairs.append(Pair((earlier.request.index, row.request.index), path, char))
+        made.first = made.first or row
+        made.stable = max(made.stable, row.repeats)
+    return [made] if made.pairs else []
 
 
 def _fold(found: dict[tuple[str, str], Cause]) -> None:

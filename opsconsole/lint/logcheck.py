@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from opsconsole.lint import cachecheck, logfindings
 from opsconsole.lint.counterfactual import Gains, counterfactual
-from opsconsole.lint.explain import causes
+from opsconsole.lint.explain import causes, token_causes
 from opsconsole.lint.families import group
 from opsconsole.lint.model import FamilyReport, Finding, Note, Result
 from opsconsole.lint.reader import LogFile
@@ -134,6 +134,8 @@ class LogAnalysis:
             losing = [gains.rows[at] for at in gains.gaining if gains.rows[at].request.index not in explained]
             chain = _chain(family, follows)
             found = causes(chain, losing, evidence, int(0.75 * options.min_tokens)) if len(losing) >= 2 else []
+            if not found and family[0].request.tokens is not None:
+                found = token_causes(chain, losing, family[0].request.tokens_path)
             made += logfindings.prefix_findings(found, family, gains, report)
         made += cachecheck.check(family, evidence, options, report)
         result.findings += made

@@ -48,6 +48,7 @@ class Request:
     cached: int | None = None
     truncated: bool = False
     tokens: tuple[int, ...] | None = None
+    tokens_path: str = "prompt_token_ids"
     index: int = 0
     offset: int = 0
     length: int = 0

@@ -51,6 +51,7 @@ SHAPES = (
     Shape("PX103", "a UUID", re.compile(r"\b[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}\b", re.I)),
     Shape("PX103", "a ULID", re.compile(r"\b[0-7][0-9A-HJKMNP-TV-Z]{25}\b")),
     Shape("PX102", "a date", re.compile(rf"{DATE}", re.I)),
+    Shape("PX102", "a weekday", re.compile(r"\b(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day\b", re.I)),
     Shape("PX106", "a percentage", re.compile(r"\d[\d.,]*\s?%")),
     Shape("PX106", "a count", re.compile(r"\b\d[\d.,]*\s?(?:/|of|out of)\s?\d[\d.,]*")),
 )

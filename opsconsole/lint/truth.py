@@ -7,12 +7,15 @@ what the engine cached before would count as ours.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from opsconsole.errors import UsageError
 from opsconsole.lint.logcheck import LogAnalysis
 from opsconsole.lint.request import Request
 from opsconsole.lint.tokens import chat_messages
+
+if TYPE_CHECKING:
+    import httpx
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,22 +64,27 @@ def replay(analysis: LogAnalysis, requests: list[Request], url: str, salt: str, 
     import httpx
 
     headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+    try:
+        with httpx.Client(base_url=url.rstrip("/"), headers=headers, timeout=300.0) as client:
+            return _replayed(client, analysis, requests, url, salt)
+    except httpx.HTTPError as error:
+        raise UsageError(f"{url}: no answer ({error}); --replay needs a running OpenAI-compatible engine.") from error
+
+
+def _replayed(client: httpx.Client, analysis: LogAnalysis, requests: list[Request], url: str, salt: str) -> Agreement:
     made: list[Replayed] = []
-    with httpx.Client(base_url=url.rstrip("/"), headers=headers, timeout=300.0) as client:
-        models = client.get("/v1/models")
-        if models.status_code != 200:
-            raise UsageError(
-                f"{url}/v1/models answered {models.status_code}; give the URL of an OpenAI-compatible engine."
-            )
-        model = str(models.json()["data"][0]["id"])
-        for request in requests:
-            analysis.feed(request)
-            row = analysis.rows[-1]
-            path, body = body_of(request, model, salt)
-            answer = client.post(path, json=body)
-            if answer.status_code != 200:
-                raise UsageError(f"line {request.line}: {path} answered {answer.status_code}: {answer.text[:300]}")
-            usage = answer.json()["usage"]
-            cached = (usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0
-            made.append(Replayed(request.line, row.total, row.reused, int(usage["prompt_tokens"]), int(cached)))
+    models = client.get("/v1/models")
+    if models.status_code != 200:
+        raise UsageError(f"{url}/v1/models answered {models.status_code}; give the URL of an OpenAI-compatible engine.")
+    model = str(models.json()["data"][0]["id"])
+    for request in requests:
+        analysis.feed(request)
+        row = analysis.rows[-1]
+        path, body = body_of(request, model, salt)
+        answer = client.post(path, json=body)
+        if answer.status_code != 200:
+            raise UsageError(f"line {request.line}: {path} answered {answer.status_code}: {answer.text[:300]}")
+        usage = answer.json()["usage"]
+        cached = (usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0
+        made.append(Replayed(request.line, row.total, row.reused, int(usage["prompt_tokens"]), int(cached)))
     return Agreement(tuple(made))

@@ -121,7 +121,7 @@ def _prompt(request: Request, prompt: Any) -> None:
     if isinstance(prompt, str):
         request.parts.append(Part("prompt", "message", "user", prompt, 0))
     elif isinstance(prompt, list) and prompt and all(type(item) is int for item in prompt):
-        request.tokens = tuple(prompt)
+        request.tokens, request.tokens_path = tuple(prompt), "prompt"
         request.format = "token-ids"
     elif isinstance(prompt, list) and prompt and all(isinstance(item, str) for item in prompt):
         for at, text in enumerate(prompt):

@@ -8,17 +8,21 @@ from __future__ import annotations
 
 import io
 import json
+import socket
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 from opsconsole.cli import app
+from opsconsole.errors import UsageError
 from opsconsole.lint.frontends import jinja
 from opsconsole.lint.frontends.javascript import JsFrontend
 from opsconsole.lint.frontends.python import PythonFrontend
 from opsconsole.lint.logcheck import LogAnalysis, LogOptions
 from opsconsole.lint.reader import LogFile
+from opsconsole.lint.truth import replay
 
 HEAD = "import random, socket, time, uuid\nfrom string import Template\nRULES = open('r.md').read()\n"
 SEND = "cl.chat.completions.create(model='m', messages=[{'role': 'system', 'content': %s}, {'role': 'user', 'content': q}])\n"
@@ -98,16 +102,21 @@ def test_a_broken_bracket_costs_what_is_broken(text: str, records: int) -> None:
     assert log.notes[0].code == "PX901"
 
 
-def test_two_readings_of_one_changed_character_are_one_finding() -> None:
-    texts = ["Note 0.12 on fees says Ann came", "Note 0.77 on rent says Bo left and stayed", "Note 0.31 on rent says Bo left", "Note 0.95 on rent says Bo left"] * 3  # fmt: skip
+def places(bodies: list[dict[str, Any]]) -> list[tuple[str, str, int | None]]:
+    """Codes and places of the findings of a log."""
+    log = LogFile("log.jsonl", io.BytesIO("\n".join(map(json.dumps, bodies)).encode()))
     analysis = LogAnalysis(LogOptions())
-    lines = [json.dumps({"messages": [{"role": "user", "content": f"<context>\n{text} {at}.\n</context>\n{RULE_LINES}"}]}) for at, text in enumerate(texts)]  # fmt: skip
-    log = LogFile("log.jsonl", io.BytesIO("\n".join(lines).encode()))
     for request in log.requests():
         analysis.feed(request)
-    places = [(item.path, item.char) for item in analysis.finish({"log.jsonl": log}).findings]
-    assert places
-    assert len(places) == len(set(places))
+    return [(item.code, item.path, item.char) for item in analysis.finish({"log.jsonl": log}).findings]
+
+
+def test_two_readings_of_one_changed_character_are_one_finding() -> None:
+    texts = ["Note 0.12 on fees says Ann came", "Note 0.77 on rent says Bo left and stayed", "Note 0.31 on rent says Bo left", "Note 0.95 on rent says Bo left"] * 3  # fmt: skip
+    bodies = [{"messages": [{"role": "user", "content": f"<context>\n{text} {at}.\n</context>\n{RULE_LINES}"}]} for at, text in enumerate(texts)]  # fmt: skip
+    found = [place[1:] for place in places(bodies)]
+    assert found
+    assert len(found) == len(set(found))
 
 
 @pytest.fixture
@@ -184,3 +193,35 @@ def test_a_lone_source_that_cannot_be_parsed_is_not_a_clean_run(log: Path) -> No
     code, shown, _ = lint("bad.py")
     assert code == 2
     assert "PX901 bad.py:" in shown
+
+
+def test_a_replay_without_an_engine_is_a_sentence() -> None:
+    with socket.socket() as unheard:
+        unheard.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{unheard.getsockname()[1]}"
+        with pytest.raises(UsageError, match="no answer"):
+            replay(LogAnalysis(LogOptions()), [], url, "salt")
+
+
+def test_lists_of_token_ids_that_diverge_early_are_found_at_the_character() -> None:
+    rows = [{"prompt": [1, 2, 3, 100 + at, *range(500, 900)]} for at in range(8)]
+    calm = [{"prompt": [*range(500, 900), 1, 100 + at]} for at in range(8)]
+    assert places(rows) == [("PX111", "prompt", 12)]
+    assert places(calm) == []
+
+
+def test_a_weekday_is_a_date() -> None:
+    days = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"]
+    bodies = [{"messages": [{"role": "system", "content": f"It is {day}.\n{RULE_LINES}"}]} for day in days]
+    assert places(bodies) == [("PX102", "messages[0].content", 6)]
+
+
+def test_two_conversations_at_once_are_no_rewritten_history() -> None:
+    bodies = []
+    talks: list[list[dict[str, str]]] = [[], []]
+    for turn in range(5):
+        for topic, history in zip(("tax", "music"), talks, strict=True):
+            history.append({"role": "user", "content": f"Next about {topic}, part {turn}."})
+            bodies.append({"messages": [{"role": "system", "content": RULE_LINES}, *history]})
+            history.append({"role": "assistant", "content": f"On {topic} {turn}: " + f"{topic} has rules. " * 20})
+    assert places(bodies) == []
