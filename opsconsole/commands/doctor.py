@@ -111,19 +111,27 @@ def _files(names: list[str], times: list[float] | None) -> dict[str, Any]:
 
 async def _urls(urls: list[str], scrapes: int, every: float, options: Any) -> list[dict[str, Any]]:
     from opsconsole.clock import SystemClock
-    from opsconsole.observe.diagnosis import Reads, diagnose, failure, read_page
+    from opsconsole.observe.diagnosis import DUPLICATE_FLAG, SKEW_FLAG, Reads, diagnose, failure, read_page
     from opsconsole.observe.dialects.normalise import new_memo
     from opsconsole.observe.fetch import Fetcher, FetchFailed
+    from opsconsole.observe.scrape import SKEW_S, canonical_url
     from opsconsole.observe.targets import as_url
 
-    addresses = [as_url(url) for url in urls]
+    addresses: dict[str, str] = {}
+    notices: dict[str, list[str]] = {}
+    for address in map(as_url, urls):
+        first = addresses.setdefault(canonical_url(address), address)
+        notices[first] = [DUPLICATE_FLAG] if first in notices else []
     clock, memo, fetcher = SystemClock(), new_memo(), Fetcher(options)
-    reads: dict[str, list[Reads]] = {address: [] for address in addresses}
+    reads: dict[str, list[Reads]] = {address: [] for address in notices}
 
     async def once(address: str) -> None:
         try:
             body = await fetcher.fetch(address)
-            reads[address].append(read_page(body.data, clock.now(), memo, complete=body.complete))
+            now = clock.now()
+            reads[address].append(read_page(body.data, now, memo, complete=body.complete))
+            if body.server_time is not None and abs(body.server_time - now) > SKEW_S:
+                notices[address] = [*dict.fromkeys((*notices[address], SKEW_FLAG))]
         except FetchFailed as failed:
             reads[address].append(failure(failed, clock.now()))
 
@@ -134,4 +142,4 @@ async def _urls(urls: list[str], scrapes: int, every: float, options: Any) -> li
             await asyncio.gather(*(once(address) for address in reads))
     finally:
         await fetcher.close()
-    return [diagnose(address, seen) for address, seen in reads.items()]
+    return [diagnose(address, seen, notices[address]) for address, seen in reads.items()]

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import logging
 import os
 import signal
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -76,7 +77,9 @@ async def _live(settings: AgentSettings, build: Build, clock: Clock) -> int:
     store = Store(settings.database, Retention(most_bytes=settings.most_bytes))
     try:
         loop = await compose(settings, parts, store, clock)
-        _install_signals(stop, loop, parts, clock)
+        end_on_signals(stop)
+        reload = functools.partial(reload_settings, loop, parts.reload, clock)
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reload)
         if settings.parent_pid is not None:
             watching = asyncio.create_task(watch_parent(settings.parent_pid, stop, clock))
         else:
@@ -116,9 +119,13 @@ async def compose(settings: AgentSettings, parts: Parts, store: Store, clock: Cl
 
 
 async def serve(
-    loop: Loop, clock: Clock, stop: asyncio.Event, findings: Callable[[], Sequence[dict[str, Any]]] = tuple
+    loop: Loop,
+    clock: Clock,
+    stop: asyncio.Event,
+    run: Callable[[asyncio.Event], Awaitable[None]] | None = None,
+    findings: Callable[[], Sequence[dict[str, Any]]] = tuple,
 ) -> int:
-    """Tick and answer until `stop`."""
+    """Tick and answer until `stop`. `run` ticks in another manner than the loop by itself."""
     settings = loop.settings
     orders = Orders(loop, clock)
     api = Api(loop, orders, settings.tokens, forecasts=loop.forecasting.views, findings=findings)
@@ -126,7 +133,7 @@ async def serve(
     if settings.listen is not None:
         listeners.append((server.server(api.app, settings.listen), server.tcp_listener(settings.listen)))
     listeners.append((server.server(api.app), server.unix_listener(settings.socket_path)))
-    ticking = asyncio.create_task(loop.run(stop))
+    ticking = asyncio.ensure_future((run or loop.run)(stop))
     try:
         await server.serve_until(stop, listeners)
         code = 0 if stop.is_set() else 1
@@ -197,8 +204,8 @@ def _exists(pid: int) -> bool:
     return True
 
 
-def _install_signals(stop: asyncio.Event, loop: Loop, parts: Parts, clock: Clock) -> None:
-    running = asyncio.get_running_loop()
+def end_on_signals(stop: asyncio.Event) -> None:
+    """SIGTERM and SIGINT set `stop`; a second one waits for nothing."""
 
     def end() -> None:
         if stop.is_set():
@@ -206,8 +213,7 @@ def _install_signals(stop: asyncio.Event, loop: Loop, parts: Parts, clock: Clock
         stop.set()
 
     for number in (signal.SIGTERM, signal.SIGINT):
-        running.add_signal_handler(number, end)
-    running.add_signal_handler(signal.SIGHUP, lambda: reload_settings(loop, parts.reload, clock))
+        asyncio.get_running_loop().add_signal_handler(number, end)
 
 
 def reload_settings(loop: Loop, load: Callable[[], AgentSettings] | None, clock: Clock) -> None:

@@ -106,7 +106,7 @@ class Loop:
             if behind > 0:
                 self.meter.skipped(behind)
                 due += behind * self.settings.interval_s
-            await _wait(stop, self._clock, due - self._clock.monotonic())
+            await wait(stop, self._clock, due - self._clock.monotonic())
         self.feed.close()
 
     async def tick(self, late_s: float = 0.0) -> TickRecord:
@@ -122,7 +122,8 @@ class Loop:
         self._tick += 1
         self.holds = self.holds.current(now)
         wants = {name: s.state.want for name, s in standings.items() if s.state is not None}
-        given = FoldInput(self._tick, now, settings, wants, gathered.sources, self.holds.notes(now))
+        notes = (*settings.notes, *self.holds.notes(now))
+        given = FoldInput(self._tick, now, settings, wants, gathered.sources, notes)
         snapshot, self._folded = safe_fold(given, gathered.observations, self._folded)
         snapshot = _with_fronts(snapshot, fronts)
         watch.lap("fold")
@@ -262,7 +263,7 @@ def _present(snapshot: FleetSnapshot, pool: str) -> int:
     return sum(r.pool == pool and r.state is not ReplicaState.DRAINING for r in snapshot.replicas)
 
 
-async def _wait(stop: asyncio.Event, clock: Clock, seconds: float) -> None:
+async def wait(stop: asyncio.Event, clock: Clock, seconds: float) -> None:
     """Sleep on the loop's clock, or less when told to stop."""
     sleeping = asyncio.ensure_future(clock.sleep(seconds))
     stopping = asyncio.ensure_future(stop.wait())

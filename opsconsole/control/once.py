@@ -123,7 +123,7 @@ async def decide_recorded(loaded: Loaded, path: Path, at: float) -> TickRecord:
         raise RecordingError(f"{path} has no replicas recorded in the ten minutes before that moment.")
     settings = agent_settings(loaded)
     if not loaded.config.pool:
-        settings = replace(settings, pools=_pools_of(snapshots[-1]))
+        settings = replace(settings, pools=pools_of(snapshots[-1]))
     settings = replace(settings, mode=Mode.ADVISE, interval_s=snapshots[-1].interval, fleet=snapshots[-1].fleet)
     past = Past(snapshots)
     with tempfile.TemporaryDirectory(prefix="opsconsole-once-") as folder:
@@ -143,7 +143,7 @@ async def _loop(settings: AgentSettings, parts: Parts, clock: Clock) -> tuple[Lo
     return await compose(settings, parts, store, clock, threaded=False), store
 
 
-def _pools_of(snapshot: FleetSnapshot) -> tuple[PoolSettings, ...]:
+def pools_of(snapshot: FleetSnapshot) -> tuple[PoolSettings, ...]:
     """Pools as recorded, where no configuration says more."""
     made = []
     for view in snapshot.pools:

@@ -104,6 +104,7 @@ class AgentSettings:
     most_bytes: int = 2 * 1024**3
     baselines: tuple[str, ...] = ()  # laws asked beside the one that decides, for the journal
     json_log: bool = True
+    notes: tuple[str, ...] = ()  # shown on every screen: that this is a replay
 
     @property
     def database(self) -> Path:

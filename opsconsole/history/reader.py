@@ -68,6 +68,11 @@ class Reader:
         row = self._rows("SELECT MIN(at), MAX(at) FROM (SELECT at FROM ticks UNION ALL SELECT at FROM minutes)")[0]
         return None if row[0] is None else Bounds(row[0], row[1])
 
+    def replicas_since(self) -> float | None:
+        """The first instant with every replica in it; before it there are totals of pools only, or nothing."""
+        found: float | None = self._rows("SELECT MIN(at) FROM ticks")[0][0]
+        return found
+
     def at(self, at: float) -> FleetSnapshot | None:
         """The snapshot that was newest at `at`."""
         return self._one(

@@ -57,6 +57,7 @@ RATES = {
 }
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
 GPU_FACTS = ("gpu_util", "gpu_memory_used", "gpu_memory_free", "gpu_power_w", "gpu_temperature_c", "gpu_xid")
+DUPLICATE_FLAG, SKEW_FLAG = "duplicate", "clock_skew"
 _ERROR_WORDS = {SourceErrorKind.NOT_METRICS: "not_exposition"}
 
 
@@ -115,8 +116,11 @@ def failure(failed: FetchFailed, at: float | None) -> Reads:
     return Reads(at, error=_ERROR_WORDS.get(failed.kind, failed.kind.value.replace("-", "_")), detail=failed.detail)
 
 
-def diagnose(subject: str, reads: Sequence[Reads]) -> dict[str, Any]:
-    """Everything known of one replica, in the canonical names; the newest page gives the levels."""
+def diagnose(subject: str, reads: Sequence[Reads], notices: Sequence[str] = ()) -> dict[str, Any]:
+    """Everything known of one replica, in the canonical names; the newest page gives the levels.
+
+    `notices` are flags that no page tells: of its address and of its server's clock.
+    """
     last = reads[-1]
     reading = last.reading or Reading()
     movement = _movement(reads)
@@ -145,7 +149,7 @@ def diagnose(subject: str, reads: Sequence[Reads]) -> dict[str, Any]:
     report |= _latencies(reads, reading)
     report |= _rates(movement, reads)
     at_least = [f"{name}_lower_bound" for name in HISTOGRAMS if report[f"{name}_lower_bound"]]
-    report["flags"] = [*dict.fromkeys((*reading.flags, *movement.flags, *at_least))]
+    report["flags"] = [*dict.fromkeys((*reading.flags, *movement.flags, *at_least, *notices))]
     report["unknown"] = dict(reading.unknown)
     report["missing"] = _missing(reading)
     report["read_from"] = dict(reading.names)

@@ -23,6 +23,8 @@ def moment(world: World, state: ViewState, look: Look) -> list[Cell]:
         return [Cell(link.state.value, "warn" if link.state is not LinkState.LOST else "bad")]
     shown = fmt.clock(snapshot.at, look.zone)
     late = look.now - snapshot.at
+    if any("REPLAY" in note for note in snapshot.notes):
+        late = 0.0 if world.received_at is None else look.now - world.received_at  # its time is not this machine's
     if state.at is not None:
         return [Cell(f"PAST {shown} (-{fmt.span(max(0.0, late))})", "demo")]
     if state.paused:
