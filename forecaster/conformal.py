@@ -2,7 +2,7 @@
 
 Five conformal variants (errors added, multiplied or scaled; around the mix, a smoother or the last value) each fail on
 some kind of series; an online mix of them by discounted pinball loss does not. A slow tracker then moves each level
-until its coverage is what it says. Before two days of history, shipped growth ratios stand in.
+until its coverage is what it says. In the first 15 hours, shipped growth ratios stand in.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from forecaster.ensemble import Loss
+from forecaster.ensemble import Loss, weighted
 from forecaster.forecast import LEVELS
 
 Floats = NDArray[np.float64]
 
-VARIANTS = ("mix + error", "mix x ratio", "mix + scaled error", "ewma + error", "last + error")
+VARIANTS = ("mix + error", "mix x ratio", "mix + scaled error", "ewma + error", "last + error", "bursts")
+WITH_ERRORS = len(VARIANTS) - 1
 SHARPNESS = 12.0
 # Growth y(t+h) / two-minute average on production LLM traces, upper ends of token and request series at 2, 5 and
 # 10 minutes; medians are 1. Used while the forecaster's own history is short.
@@ -25,7 +26,8 @@ PRIOR = {
     0.75: (1.1, 1.12, 1.15), 0.9: (1.23, 1.28, 1.36), 0.95: (1.34, 1.41, 1.53), 0.975: (1.52, 1.6, 1.76),
     0.99: (1.71, 1.82, 2.04), 0.995: (1.95, 2.1, 2.4),
 }  # fmt: skip
-COLD_MIN = 2 * 1440.0  # minutes of history until the prior has gone
+PRIOR_WEIGHT = 150.0  # steps of own errors that weigh as much as the prior's width
+COLD_MIN = 900.0  # minutes of history until the prior has gone
 
 
 def pinball(truth: Floats, quantiles: Floats, levels: Floats) -> Floats:
@@ -41,41 +43,56 @@ class Conformal:
         n = len(leads_min)
         self._levels = np.array(LEVELS)
         self._window = window or int(48 * steps_per_hour)
-        self._errors = np.full((n, len(VARIANTS), self._window), np.nan)
+        self._errors = np.full((n, WITH_ERRORS, self._window), np.nan)
         self._count = np.zeros(n, dtype=np.int64)
         self._loss = Loss((n, len(LEVELS), len(VARIANTS)), 24 * steps_per_hour)
         self._shift = np.zeros((n, len(LEVELS)))  # of the level, by the coverage tracker
-        self._table = np.zeros((n, len(VARIANTS), len(LEVELS)))
+        self._table = np.zeros((n, WITH_ERRORS, len(LEVELS)))
         self._cold_steps = COLD_MIN / 60.0 * steps_per_hour
         self._prior = np.array([[np.interp(m, PRIOR_LEADS_MIN, PRIOR[level]) for level in LEVELS] for m in leads_min])
-        self._spread_now = np.ones(n)
-        self._spread_usual = np.ones(n)
-        self._fast, self._slow = 1 - 0.5 ** (12 / steps_per_hour), 1 - 0.5 ** (1 / (24 * steps_per_hour))
+        self._usual_width = np.abs(np.log(self._prior)) @ (np.gradient(self._levels) / np.gradient(self._levels).sum())
+        self._width = Loss((n, 1), 24 * steps_per_hour)
         self._gain = 0.02
         self._since_table = 0
 
-    def candidates(self, centres: Floats, scale: Floats) -> Floats:
+    @property
+    def levels(self) -> Floats:
+        """[leads, levels] as asked, moved by the coverage tracker."""
+        return np.clip(self._levels[None, :] + self._shift, 0.0005, 0.9995)
+
+    @property
+    def width(self) -> Floats:
+        """[leads] mean absolute log error, 0.1 while nothing has arrived."""
+        return np.where(self._width.mass[:, 0] > 0, self._width.mean()[:, 0], 0.1)
+
+    def candidates(self, centres: Floats, scale: Floats, bursts: Floats | None = None) -> Floats:
         """[leads, variants, levels] from `centres` [leads, 3] (mix, ewma, last) and `scale` [leads]."""
         mix, ewma, last = centres[:, 0, None], centres[:, 1, None], centres[:, 2, None]
         t = self._table
+        silent = np.full_like(t[:, 0], np.nan)
         return np.stack(
-            [mix + t[:, 0], mix * np.exp(t[:, 1]), mix + t[:, 2] * scale[:, None], ewma + t[:, 3], last + t[:, 4]],
+            [
+                mix + t[:, 0],
+                mix * np.exp(t[:, 1]),
+                mix + t[:, 2] * scale[:, None],
+                ewma + t[:, 3],
+                last + t[:, 4],
+                silent if bursts is None else bursts,
+            ],
             axis=1,
         )
 
-    def quantiles(self, candidates: Floats, two_minutes: float) -> Floats:
+    def quantiles(self, candidates: Floats, centre: Floats) -> Floats:
         """[leads, levels]: the mix of the variants, never below what the prior says while history is short."""
         weights = self._loss.weights(SHARPNESS)  # [leads, levels, variants]
-        own = np.einsum("hlv,hvl->hl", weights, candidates)
-        prior = self._prior * two_minutes
+        own = weighted(candidates.transpose(0, 2, 1), weights)
+        # The shape of the prior, at the width this series has shown so far.
+        seen, width = self._width.mass[:, 0], self._width.mean()[:, 0]
+        wide = (seen * width / self._usual_width + PRIOR_WEIGHT) / (seen + PRIOR_WEIGHT)
+        prior = centre[:, None] * self._prior ** wide[:, None]
         trust = np.clip(self._count / self._cold_steps, 0.0, 1.0)[:, None]
         blended = trust * own + (1 - trust) * prior
-        upper = self._levels > 0.5
-        cold = np.where(upper, np.maximum(own, blended), np.where(self._levels < 0.5, np.minimum(own, blended), own))
-        started = (self._count > 30)[:, None]
-        # While little is known the prior alone speaks, but for the median, which the mix gives at once.
-        first = np.where(self._levels == 0.5, own, prior)
-        return np.where(trust >= 1, own, np.where(started, cold, first))
+        return np.where(self._levels == 0.5, own, blended)
 
     def learn(self, made: Floats, centres: Floats, scale: Floats, said: Floats, truth: Floats) -> None:
         """What was said for now (`made` candidates, `said` quantiles) against the truth [leads]; NaN: not due."""
@@ -95,6 +112,7 @@ class Conformal:
             ],
             axis=1,
         )
+        self._width.update(np.abs(np.where(due, errors[:, 1], np.nan))[:, None])
         rows = np.nonzero(due)[0]
         self._errors[rows, :, self._count[rows] % self._window] = errors[rows]
         self._count[rows] += 1
@@ -112,7 +130,7 @@ class Conformal:
             return
         have = np.sort(self._errors[:, :, : min(n, self._window)], axis=2)
         counts = np.minimum(self._count, self._window)
-        levels = np.clip(self._levels[None, :] + self._shift, 0.0005, 0.9995)
+        levels = self.levels
         for h, count in enumerate(counts):
             if count == 0:
                 continue

@@ -14,8 +14,8 @@ Floats = NDArray[np.float64]
 HALF_LIVES_MIN = (1.0, 2.0, 3.0, 6.0, 15.0, 60.0)
 HOLTS = ((0.35, 0.05, 0.85), (0.15, 0.02, 0.95))  # level gain, trend gain, damping
 SEASONAL = ("seasonal ratio", "days median ratio", "days median", "days max", "schedule")
-NAMES = ("last", *(f"ewma {h:g} min" for h in HALF_LIVES_MIN), "holt fast", "holt slow", *SEASONAL)
-EWMA_2, EWMA_3, EWMA_6 = 2, 3, 4  # positions in NAMES
+NAMES = ("last", *(f"ewma {h:g} min" for h in HALF_LIVES_MIN), "holt fast", "holt slow", *SEASONAL, "ets", "bursts")
+EWMA_2, EWMA_3, EWMA_6, ETS, BURSTS = 2, 3, 4, len(NAMES) - 2, len(NAMES) - 1  # positions in NAMES
 
 
 class Expertise:
@@ -34,6 +34,7 @@ class Expertise:
         self._ratios = np.full_like(self._history, np.nan)  # to the trailing hour's median: bursts stand out
         self._seen = 0
         self._last = 0.0
+        self.base: float | None = None  # the trailing hour's median
         self._hour = max(5, round(60 / minutes))
         damping = np.array([h[2] for h in HOLTS])[:, None]
         self._damped = damping * (1 - damping ** leads[None, :]) / (1 - damping)
@@ -63,9 +64,9 @@ class Expertise:
                 fresh = ahead + gain * (rate - ahead)
                 self._holt[i] = fresh, damping * trend + slope * (rate - ahead)
             self._last = rate
-            base = self._base()
-            if base is not None and base > 0:
-                self._ratios[slot] = rate / base
+            self.base = self._base()
+            if self.base is not None and self.base > 0:
+                self._ratios[slot] = rate / self.base
         self._seen += 1
 
     def _base(self) -> float | None:
@@ -104,7 +105,7 @@ class Expertise:
         holt = self._holt[:, :1] + self._holt[:, 1:] * self._damped
         out[:, 7:9] = np.maximum(holt, 0.0).T
         if self._seen > self.period:
-            out[:, 9:] = self._seasonal()
+            out[:, 9 : 9 + len(SEASONAL)] = self._seasonal()
         return out
 
     def _seasonal(self) -> Floats:

@@ -28,6 +28,8 @@ class Forecast:
     warnings: tuple[str, ...] = ()
     weights: Mapping[str, float] = field(default_factory=dict)  # of the members, at the middle lead
     events: tuple[str, ...] = ()  # scheduled bursts, announced in words
+    peaks: NDArray[np.float64] | None = None  # as `values`, of the peak from now to each lead
+    means: NDArray[np.float64] | None = None  # and of the mean
 
     def quantile(self, lead: float, level: float) -> float:
         """The rate at any lead and level inside the tables: linear between leads and levels, flat outside."""
@@ -35,14 +37,25 @@ class Forecast:
         return float(np.interp(level, self.levels, by_level))
 
     def peak(self, first: float, last: float, level: float) -> float:
-        """The largest quantile over leads `first`..`last`: a lower estimate of the quantile of the window's peak."""
+        """The quantile of the peak over leads `first`..`last`: calibrated for windows that begin now.
+
+        A window that begins later lies between the peak of single steps and that of the whole way; its length decides.
+        """
         inside = [lead for lead in self.leads if first < lead < last]
-        return max(self.quantile(lead, level) for lead in (first, *inside, last))
+        single = max(self.quantile(lead, level) for lead in (first, *inside, last))
+        return single if self.peaks is None else max(single, self._between(self.peaks, single, first, last, level))
 
     def mean(self, first: float, last: float, level: float) -> float:
-        """The mean over leads of one quantile: an upper estimate of the quantile of the window's mean."""
+        """The quantile of the mean over leads `first`..`last`, calibrated for windows that begin now."""
         grid = np.linspace(first, last, 9)
-        return float(np.mean([self.quantile(float(lead), level) for lead in grid]))
+        single = float(np.mean([self.quantile(float(lead), level) for lead in grid]))
+        return single if self.means is None else self._between(self.means, single, first, last, level)
+
+    def _between(self, table: NDArray[np.float64], single: float, first: float, last: float, level: float) -> float:
+        by_level = np.array([np.interp(last, self.leads, table[:, j]) for j in range(len(self.levels))])
+        whole = float(np.interp(level, self.levels, by_level))
+        share = min(1.0, max(0.0, (last - first) / last)) if last > 0 else 0.0
+        return (1 - share) * single + share * whole
 
 
 def sane(values: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -7,27 +7,39 @@ Trap: a daily hole or an outage is a run of zeros in a series that is otherwise 
 
 from __future__ import annotations
 
+from collections import deque
+from typing import TYPE_CHECKING
+
 import numpy as np
 from numpy.typing import NDArray
 
+from forecaster.bursts import Bursts
 from forecaster.conformal import COLD_MIN, VARIANTS, Conformal
 from forecaster.ensemble import Ensemble, Loss
-from forecaster.experts import EWMA_2, EWMA_3, NAMES, Expertise
+from forecaster.experts import BURSTS, ETS, EWMA_3, NAMES, Expertise
 from forecaster.forecast import LEADS_S, LEVELS, Forecast, sane
-from forecaster.schedule import announce, find_period
+from forecaster.schedule import announce, choose_period, find_period
 from forecaster.series import Series
+from forecaster.window import Windows
+
+if TYPE_CHECKING:
+    from forecaster.ets import EtsMember
 
 Floats = NDArray[np.float64]
 
 BASE_STEP_S = 60.0
 OUTAGE_HOLD_MIN = 30.0
 DEMOTE_HOURS = 24.0
+HISTORY_DAYS = 15
+PERIOD_EVERY_MIN = 360.0
 
 
 class OnlineForecaster:
     """One series' forecaster. `time_scale` compresses every time constant: 60 makes an hour of model time a minute."""
 
-    def __init__(self, step: float = BASE_STEP_S, start: float = 0.0, time_scale: float = 1.0) -> None:
+    def __init__(
+        self, step: float = BASE_STEP_S, start: float = 0.0, time_scale: float = 1.0, ets: EtsMember | None = None
+    ) -> None:
         if step <= 0 or time_scale <= 0:
             raise ValueError("step and time scale must be positive")
         self.step, self.time_scale = step, time_scale
@@ -37,6 +49,7 @@ class OnlineForecaster:
         leads_min = np.asarray(self._leads * self._minutes, dtype=np.float64)
         per_hour = 60.0 / self._minutes
         self._bank = Expertise(self._leads, self._minutes, period=max(2, round(1440 / self._minutes)))
+        self._bursts = Bursts(self._leads, self._minutes)
         self._ensemble = Ensemble(len(steps), len(NAMES), per_hour)
         self._conformal = Conformal(leads_min, per_hour)
         self._duel = Loss((len(steps), 2), DEMOTE_HOURS * per_hour)  # mix against last value
@@ -50,22 +63,31 @@ class OnlineForecaster:
         self._outage = 0
         self._gaps = 0
         self._now: _Said | None = None
-        self._history: list[float] = []
+        self._history: deque[float] = deque(maxlen=round(HISTORY_DAYS * 1440 / self._minutes))
+        self._windows = Windows(self._leads, np.array(LEVELS))
+        self._ets = ets
+        self._look = max(1, round(PERIOD_EVERY_MIN / self._minutes))
 
     def observe(self, rate: float | None) -> None:
         """One step on. `None` is a gap; a zero where zeros are rare is taken for an outage for half an hour."""
         if rate is not None and (not np.isfinite(rate) or rate < 0):
             raise ValueError(f"a rate must be finite and not negative, got {rate}")
         held = rate is None or self._is_outage(rate)
+        self._windows.step(None if held else rate)
         self._learn(None if held else rate)
         self._bank.update(None if held else rate)
+        self._bursts.observe(None if held else rate, self._bank.base)
         if rate is not None and not held:
             gain = max(1 / (self._n + 1), 1 - 0.5 ** (self._minutes / 1440))
             self._usual += gain * (rate - self._usual)
         self._history.append(float("nan") if held or rate is None else rate)
+        if self._ets is not None:
+            self._ets.observe(None if held else rate)
         self._gaps += rate is None
         self._time += self.step
         self._n += 1
+        if self._n % self._look == 0:
+            self._bank.period = choose_period(np.array(self._history), self._minutes)
         self._now = self._say()
         self._ring[self._n % len(self._ring)] = self._now
 
@@ -97,9 +119,16 @@ class OnlineForecaster:
         self._conformal.learn(gather("candidates"), centres, scale, gather("quantiles"), truth)
         self._duel.update(np.abs(np.stack([centres[:, 0], centres[:, 2]], axis=1) - truth[:, None]) / level[:, None])
         self._scale.update(np.abs(centres[:, :1] - truth[:, None]))
+        windows = np.stack([(said or some).windows[:, i] for i, said in enumerate(rows)], axis=1)
+        self._windows.learn(windows, np.isfinite(truth), self._conformal.width)
 
     def _say(self) -> _Said:
         predictions = self._bank.predict()
+        bursts = self._bursts.quantiles(self._conformal.levels)
+        if bursts is not None:
+            predictions[:, BURSTS] = bursts[:, LEVELS.index(0.5)]
+        if self._ets is not None and (ahead := self._ets.predict(self._leads)) is not None:
+            predictions[:, ETS] = ahead
         heads = self._ensemble.heads(predictions)
         mix = np.nan_to_num(self._ensemble.mix(heads))
         ewma = np.nan_to_num(predictions[:, EWMA_3])
@@ -110,15 +139,17 @@ class OnlineForecaster:
         known = self._scale.mass[:, 0] > 0
         scale = np.where(known, self._scale.mean()[:, 0], 0.3 * level)
         scale = np.maximum(scale, 0.01 * level)
-        candidates = self._conformal.candidates(centres, scale)
-        quantiles = self._conformal.quantiles(candidates, float(np.nan_to_num(predictions[0, EWMA_2])))
+        candidates = self._conformal.candidates(centres, scale, bursts)
+        quantiles = self._conformal.quantiles(candidates, mix)
         if self._outage:
             # What has lasted d is likely to last another d: up to there the middle is zero, and the top holds,
             # since load comes back at once when an outage ends.
             short = self._leads <= self._outage
             quantiles[np.ix_(short, np.array(LEVELS) <= 0.5)] = 0.0
             centres[short, 0] = 0.0
-        return _Said(predictions, heads, centres, scale, level, candidates, sane(quantiles))
+        quantiles = sane(quantiles)
+        windows = self._windows.said(quantiles)
+        return _Said(predictions, heads, centres, scale, level, candidates, quantiles, windows)
 
     @property
     def demoted(self) -> bool:
@@ -128,8 +159,8 @@ class OnlineForecaster:
         loss = self._duel.mean()
         return bool((loss[:, 0] > loss[:, 1] * 1.01).mean() > 0.5)
 
-    def forecast(self) -> Forecast:
-        """Quantiles for every lead, from what was observed so far."""
+    def forecast(self, *, events: bool = True) -> Forecast:
+        """Quantiles for every lead, from what was observed so far; finding `events` costs a millisecond."""
         said = self._now
         leads = tuple(float(h) * self.step for h in self._leads)
         warnings = list(self._warnings())
@@ -141,10 +172,15 @@ class OnlineForecaster:
             values = sane(values - said.centres[:, :1] + said.centres[:, 2:])
             model = "last value"
             warnings.append("demoted to last value: the ensemble lost to it over the last day")
-        weights = self._ensemble.weights[len(leads) // 2]
-        shown = {name: float(w) for name, w in zip(NAMES, weights, strict=True) if w >= 0.01}
-        events = announce(np.array(self._history), self._minutes)
-        return Forecast(self._time, leads, LEVELS, values, model, self._time, tuple(warnings), shown, events)
+        middle = len(leads) // 2
+        speaking = self._ensemble.weights[middle] * np.isfinite(said.predictions[middle])
+        speaking /= max(float(speaking.sum()), 1e-300)
+        shown = {name: float(w) for name, w in zip(NAMES, speaking, strict=True) if w >= 0.01}
+        found = announce(np.array(self._history), self._minutes) + self._bursts.words() if events else ()
+        peaks, means = said.windows
+        return Forecast(
+            self._time, leads, LEVELS, values, model, self._time, tuple(warnings), shown, found, peaks, means
+        )
 
     def _warnings(self) -> list[str]:
         out = []
@@ -168,14 +204,15 @@ class OnlineForecaster:
 class _Said:
     """What was said at one step, kept until its targets have arrived."""
 
-    __slots__ = ("candidates", "centres", "heads", "level", "predictions", "quantiles", "scale")
+    __slots__ = ("candidates", "centres", "heads", "level", "predictions", "quantiles", "scale", "windows")
 
     def __init__(
         self, predictions: Floats, heads: Floats, centres: Floats, scale: Floats, level: Floats, candidates: Floats,
-        quantiles: Floats,
+        quantiles: Floats, windows: Floats,
     ) -> None:  # fmt: skip
         self.predictions, self.heads, self.centres = predictions, heads, centres
         self.scale, self.level, self.candidates, self.quantiles = scale, level, candidates, quantiles
+        self.windows = windows
 
 
 def fit(series: Series, time_scale: float = 1.0) -> OnlineForecaster:

@@ -1,0 +1,126 @@
+"""The forecaster's bars on real traces: point error, p90 and p99 pinball, coverage and CPU, by series and together.
+
+Every origin of the last 60 % of each series is scored, against last value and against a three-minute average with a
+day's additive conformal quantiles. Beside the traces given, two made series where theory says what is possible. It
+prints a table and asserts nothing; exit code 1 where a bar is missed. The trap: the bars are geometric means over the
+six reference series, so fewer traces give another mean.
+
+    make bench-forecast BENCH_ARGS="m-large.csv.gz:requests m-large.csv.gz:output_tokens nasa.csv.gz"
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+import time
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from typing import NamedTuple
+
+import numpy as np
+
+from forecaster.backtest import LeadScore, regular, roll, score
+from forecaster.series import Series, from_values
+from opsconsole.commands.forecast_source import read_history
+
+LEADS, LEVELS = (120.0, 300.0, 600.0), (0.5, 0.9, 0.99)
+ERROR_BARS, P99_BARS = (0.89, 0.88, 0.83), (0.80, 0.85, 0.88)
+COVERAGE_LONG, COVERAGE_SHORT, LONG_DAYS, CPU_MS = (98.5, 99.5), 98.0, 13.5, 5.0
+THEORY = {"Poisson": (0.70, 0.73), "random walk": (0.0, 1.01)}
+
+
+class Row(NamedTuple):
+    """What one series showed."""
+
+    name: str
+    days: float
+    cpu_ms: float  # a step, all leads and levels
+    scores: tuple[LeadScore, ...]
+
+
+def measure(name: str) -> Row:
+    """Roll over one series: a file and column, or one of the made ones."""
+    series = made(name) if name in THEORY else traced(name)
+    began = time.process_time()
+    rolled = roll(series, LEADS, LEVELS)
+    cpu = 1000 * (time.process_time() - began) / max(1, len(series))
+    return Row(name.rsplit("/", 1)[-1], len(series) * series.step / 86400, cpu, score(rolled).scores)
+
+
+def traced(name: str) -> Series:
+    path, _, column = name.rpartition(":") if name.endswith(("requests", "tokens")) else (name, "", "requests")
+    return regular(read_history(path, column).series)
+
+
+def made(name: str) -> Series:
+    random = np.random.default_rng(11)
+    if name == "Poisson":
+        return from_values(random.poisson(40.0, 8000) / 60.0, 60.0)
+    return from_values(np.abs(500 + np.cumsum(random.normal(0, 1.0, 8000))), 60.0)
+
+
+def lines(rows: Sequence[Row]) -> tuple[list[str], bool]:
+    """The table, and whether every bar holds."""
+    out = [
+        f"{'series':44}{'days':>5}  {'error / last value':^20}  {'p99 pinball':^17}  {'p99 coverage %':^20}  ms/step"
+    ]
+    fine = True
+    for row in rows:
+        errors = " ".join(f"{s.error_ratio or math.nan:6.3f}" for s in row.scores)
+        pinballs = " ".join(f"{s.pinball_ratios[2] or math.nan:5.2f}" for s in row.scores)
+        covered = [100 * s.coverage[2] for s in row.scores]
+        notes = failures(row, covered)
+        fine = fine and not notes
+        shown = " ".join(f"{c:6.2f}" for c in covered)
+        out.append(f"{row.name[:43]:44}{row.days:5.1f}  {errors}  {pinballs}  {shown}  {row.cpu_ms:6.2f}  {notes}")
+    traces = [row for row in rows if row.name not in THEORY and row.days >= LONG_DAYS and len(row.scores) == 3]
+    for title, bars in (("error / last value", ERROR_BARS), ("p99 pinball", P99_BARS)):
+        if not traces:
+            continue
+        means = [math.exp(float(np.mean([math.log(of_bar(r.scores[i], bars)) for r in traces]))) for i in range(3)]
+        held = all(m <= b for m, b in zip(means, bars, strict=True))
+        fine = fine and held
+        said = "  ".join(
+            f"{lead / 60:g} min {m:.3f} (bar {b:.2f})" for lead, m, b in zip(LEADS, means, bars, strict=True)
+        )
+        out.append(f"{title}, geometric mean of {len(traces)} long series: {said}  {'held' if held else 'MISSED'}")
+    return out, fine
+
+
+def of_bar(lead: LeadScore, bars: tuple[float, ...]) -> float:
+    """The ratio that `bars` speak of; NaN where there is none, which misses every bar."""
+    ratio = lead.error_ratio if bars is ERROR_BARS else lead.pinball_ratios[2]
+    return math.nan if ratio is None else ratio
+
+
+def failures(row: Row, covered: Sequence[float]) -> str:
+    """The bars a single series misses, in words; empty when none."""
+    missed = []
+    if row.name in THEORY:
+        low, high = THEORY[row.name]
+        missed += [
+            f"error at {s.lead / 60:g} min" for s in row.scores if not low <= (s.error_ratio or math.nan) <= high
+        ]
+    else:
+        low, high = COVERAGE_LONG if row.days >= LONG_DAYS else (COVERAGE_SHORT, 100.0)
+        missed += ["coverage"] if not all(low <= c <= high for c in covered) else []
+    if row.cpu_ms > CPU_MS:
+        missed.append("CPU")
+    return f"MISSED: {', '.join(missed)}" if missed else ""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("traces", nargs="+", help="FILE or FILE:COLUMN (requests, prompt_tokens, output_tokens)")
+    parser.add_argument("--jobs", type=int, default=2)
+    asked = parser.parse_args()
+    with ProcessPoolExecutor(asked.jobs) as workers:
+        rows = list(workers.map(measure, [*asked.traces, *THEORY]))
+    table, fine = lines(rows)
+    print("\n".join(table))
+    return 0 if fine else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

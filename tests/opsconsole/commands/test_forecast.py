@@ -1,0 +1,133 @@
+"""`opsconsole forecast` over traces: right on good files, one sentence on bad ones, blind to what comes later."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from opsconsole.cli import app
+from opsconsole.errors import UsageError
+
+run = CliRunner()
+
+
+def trace(path: Path, minutes: int = 300, step: int = 10, later: float = 1.0) -> Path:
+    """Counts around 5 a second; those of the last hour times `later`."""
+    random = np.random.default_rng(2)
+    n = minutes * 60 // step
+    counts = random.poisson(5.0 * step, n).astype(float)
+    counts[-3600 // step :] *= later
+    lines = ["t_seconds,requests,prompt_tokens", *(f"{i * step},{c:g},{c * 100:g}" for i, c in enumerate(counts))]
+    data = "\n".join(lines) + "\n"
+    if path.suffix == ".gz":
+        path.write_bytes(gzip.compress(data.encode()))
+    else:
+        path.write_text(data)
+    return path
+
+
+def refused(*arguments: str) -> str:
+    result = run.invoke(app, ["forecast", *arguments])
+    assert isinstance(result.exception, UsageError), result.output
+    return str(result.exception)
+
+
+def test_text_shows_plot_quantiles_and_backtest(tmp_path: Path) -> None:
+    result = run.invoke(app, ["forecast", str(trace(tmp_path / "a.csv.gz"))])
+    assert result.exit_code == 0, result.output
+    assert "Forecast of requests/s" in result.output and "skill vs last value" in result.output
+    assert "░" in result.output and "now" in result.output
+
+
+def test_json_is_complete_and_near_the_truth(tmp_path: Path) -> None:
+    result = run.invoke(app, ["forecast", str(trace(tmp_path / "a.csv")), "--output", "json"])
+    said = json.loads(result.output)
+    middle = said["levels"].index(0.5)
+    assert all(4.5 < row[middle] < 5.5 for row in said["quantiles"])
+    assert {lead["lead"] for lead in said["backtest"]["leads"]} >= {120.0, 300.0, 600.0}
+
+
+def test_nothing_later_than_the_moment_asked_for_is_read(tmp_path: Path) -> None:
+    calm, wild = trace(tmp_path / "a.csv"), tmp_path / "b.csv"
+    lines = calm.read_text().splitlines()
+    wild.write_text("\n".join([*lines[: 1 + 4 * 360], "14400,99999,1", "this is no row"]) + "\n")
+    outputs = [
+        json.loads(run.invoke(app, ["forecast", str(p), "--at", "14400", "--output", "json"]).output)
+        for p in (calm, wild)
+    ]
+    for said in outputs:
+        said.pop("source")
+    assert outputs[0] == outputs[1]
+    assert outputs[0]["at"] == 14400.0
+
+
+def test_rolling_writes_every_origin_lead_and_quantile(tmp_path: Path) -> None:
+    arguments = ["--rolling", "--step", "60s", "--leads", "2m,5m,10m", "--quantiles", ".5,.9,.99", "--output", "csv"]
+    result = run.invoke(app, ["forecast", str(trace(tmp_path / "a.csv", minutes=60)), *arguments])
+    rows = list(csv.DictReader(io.StringIO(result.output)))
+    assert len(rows) == 60 * 3 * 3
+    assert rows[0]["origin"] == "60" and rows[-1]["origin"] == "3600"
+    assert {row["lead"] for row in rows} == {"120", "300", "600"}
+    assert all(float(row["value"]) >= 0 for row in rows)
+
+
+def test_requests_one_a_row_are_counted(tmp_path: Path) -> None:
+    path = tmp_path / "r.csv"
+    path.write_text("t_seconds,prompt_tokens,output_tokens\n" + "".join(f"{i * 0.5},100,7\n" for i in range(4000)))
+    said = json.loads(run.invoke(app, ["forecast", str(path), "--output", "json"]).output)
+    assert said["quantiles"][0][said["levels"].index(0.5)] == pytest.approx(2.0)
+    tokens = json.loads(run.invoke(app, ["forecast", str(path), "--unit", "output_tokens", "-o", "json"]).output)
+    assert tokens["quantiles"][0][tokens["levels"].index(0.5)] == pytest.approx(14.0)
+
+
+@pytest.mark.parametrize(
+    ("rows", "says"),
+    [
+        ("", "no column t_seconds"),
+        ("t_seconds,requests\n", "at least 10 minutes"),
+        ("t_seconds,requests\n0,1\n60,2\n30,3\n", "row 3"),
+        ("t_seconds,requests\n0,1\n60,-2\n", "row 2"),
+        ("t_seconds,requests\n-60,1\n0,2\n", "row 1"),
+        ("t_seconds,requests\n0,1\n60,many\n", "row 2"),
+        ("t_seconds,requests\n0,1\n60,2\n75,2\n135,2\n", "grid"),
+        ("t_seconds,requests\n0,1\n60,2\n120,2\n", "3.0 min of history; a forecast needs 10"),
+    ],
+)
+def test_a_bad_trace_is_refused_by_name_and_row(rows: str, says: str, tmp_path: Path) -> None:
+    path = tmp_path / "bad.csv"
+    path.write_text(rows)
+    said = refused(str(path))
+    assert "bad.csv" in said and says in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--at", "120"], "needs 10"),
+        (["--at", "2026-11-30T14:00:00Z"], "seconds from its own start"),
+        (["--unit", "joules"], "joules"),
+        (["--unit", "output_tokens"], "no column output_tokens"),
+        (["--output", "csv"], "text or json"),
+        (["--rolling", "--leads", "5h"], "1200"),
+        (["--rolling", "--quantiles", ".5,1.5"], "0.995"),
+        (["--rolling", "--step", "5s"], "10s or more"),
+        (["--step", "25s"], "no whole multiple"),
+        (["--time-scale", "0"], "above 0"),
+    ],
+)
+def test_an_impossible_wish_is_refused_with_what_is_possible(arguments: list[str], says: str, tmp_path: Path) -> None:
+    assert says in refused(str(trace(tmp_path / "a.csv", minutes=30)), *arguments)
+
+
+def test_damaged_gzip_and_missing_files_are_refused(tmp_path: Path) -> None:
+    path = trace(tmp_path / "a.csv.gz")
+    path.write_bytes(path.read_bytes()[:500])
+    assert "cannot be read" in refused(str(path))
+    assert "does not exist" in refused(str(tmp_path / "none.csv"))
