@@ -17,7 +17,7 @@ MONTH = (
 DATE = (
     r"(?:\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}|"
     rf"{MONTH}\.? \d{{1,2}}(?:st|nd|rd|th)?,? \d{{4}}|"
-    rf"\d{{1,2}}(?:st|nd|rd|th)?\.? {MONTH}\.?,? \d{{4}}|(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,? {MONTH} \d{{1,2}})"
+    rf"\d{{1,2}}(?:st|nd|rd|th)?\.? {MONTH}\.?,? \d{{4}}|(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,? {MONTH} +\d{{1,2}})"
 )
 CLOCK = r"\d{1,2}:\d{2}(?::\d{2})?(?:[.,]\d+)?(?:\s?[AaPp]\.?[Mm]\.?)?(?:\s?(?:Z|UTC|GMT|[+-]\d{2}:?\d{2}))?"
 

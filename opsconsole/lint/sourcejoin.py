@@ -35,9 +35,11 @@ def _join(finding: Finding, texts: dict[str, str]) -> Finding:
         shared += 1
     left = pair.after[:shared].rpartition("\n")[2].rstrip("0123456789:-/ ")
     left = re.sub(r"\s*[\w-]*\d[\w:-]*$", "", left)
-    for length in (len(left), 20, 12, MIN_LITERAL):
-        needle = left[-length:].strip()
-        if len(needle) < MIN_LITERAL:
+    needles = [left[-length:].strip() for length in (len(left), 20, 12, MIN_LITERAL)]
+    words = left.split(" ")  # the head of a value may be the same in both requests: a month, a weekday
+    needles += [" ".join(words[max(0, end - 3) : end]).strip() for end in range(len(words) - 1, 0, -1)]
+    for at, needle in enumerate(needles):
+        if len(needle) < MIN_LITERAL or (at >= 4 and sum(text.count(needle) for text in texts.values()) != 1):
             continue
         hits = [(file, at) for file, text in texts.items() for at in [text.find(needle)] if at >= 0]
         if len(hits) == 1:

@@ -38,7 +38,7 @@ def finding(item: Finding, *, redact: bool = False) -> dict[str, Any]:
         "stable_tokens": item.stable_tokens,
         "reuse_before": None if item.reuse_before is None else round(item.reuse_before, 4),
         "reuse_after": None if item.reuse_after is None else round(item.reuse_after, 4),
-        "subject": item.subject or None,
+        "subject": None if redact else item.subject or None,
         "fingerprint": item.fingerprint,
     }
     if item.char is not None:

@@ -225,3 +225,22 @@ def test_two_conversations_at_once_are_no_rewritten_history() -> None:
             bodies.append({"messages": [{"role": "system", "content": RULE_LINES}, *history]})
             history.append({"role": "assistant", "content": f"On {topic} {turn}: " + f"{topic} has rules. " * 20})
     assert places(bodies) == []
+
+
+def test_a_time_whose_date_stays_is_joined_to_its_source_and_redacted(log: Path) -> None:
+    system = "You serve desk 7, time of the request Mon Jun  1 10:0{0}:3{0} 2026.\n{1}"
+    bodies = [
+        {
+            "messages": [
+                {"role": "system", "content": system.format(at, RULE_LINES)},
+                {"role": "user", "content": f"{at}?"},
+            ]
+        }
+        for at in range(6)
+    ]
+    log.write_text("".join(json.dumps(one) + "\n" for one in bodies))
+    Path("app.py").write_text(HEAD + ASK % 'f"You serve desk {n}, time of the request {time.ctime()}.{RULES}"')
+    _, shown, _ = lint("log.jsonl", "app.py", "--no-cache", "--format", "json", "--redact")
+    found = json.loads(shown)["findings"]
+    assert "written at app.py:5" in next(item["message"] for item in found if item["file"] == "log.jsonl")
+    assert "desk" not in shown
