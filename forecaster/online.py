@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forecaster.bursts import Bursts
-from forecaster.conformal import COLD_MIN, VARIANTS, Conformal
+from forecaster.conformal import COLD_MIN, Conformal
 from forecaster.ensemble import Ensemble, Loss
 from forecaster.experts import BURSTS, ETS, EWMA_3, NAMES, Expertise
 from forecaster.forecast import LEADS_S, LEVELS, Forecast, sane
@@ -225,4 +225,4 @@ def fit(series: Series, time_scale: float = 1.0) -> OnlineForecaster:
     return forecaster
 
 
-__all__ = ["VARIANTS", "OnlineForecaster", "fit"]
+__all__ = ["OnlineForecaster", "fit"]

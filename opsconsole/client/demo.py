@@ -21,9 +21,9 @@ from starlette.routing import Route
 
 from opsconsole.client.demo_agent import DemoAgent
 from opsconsole.client.demo_views import forecasts
-from opsconsole.client.wire import dumps, to_json
 from opsconsole.clock import Clock, SystemClock
 from opsconsole.domain.records import FleetSnapshot, HoldView
+from opsconsole.domain.wire import dumps, to_json
 from opsconsole.errors import OpsConsoleError, PlanRefused
 
 

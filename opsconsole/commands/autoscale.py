@@ -82,8 +82,8 @@ def _once(loaded: Loaded, recording: Path | None, at: str, explain: bool, output
     import asyncio
     import json
 
-    from opsconsole.client.wire import to_json
     from opsconsole.control.once import decide_live, decide_recorded
+    from opsconsole.domain.wire import to_json
 
     if recording is not None:
         record = asyncio.run(decide_recorded(loaded, recording, _when(recording, at)))

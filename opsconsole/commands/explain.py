@@ -99,9 +99,9 @@ def _nothing(reader: Reader, pool: str) -> str:
 def _print(reader: Reader, past: tuple[PastDecision, ...], output: str) -> None:
     import json
 
-    from opsconsole.client.wire import to_json
     from opsconsole.commands.moments import shown
     from opsconsole.control.explanation import explain as lines
+    from opsconsole.domain.wire import to_json
 
     told: list[dict[str, Any]] = []
     for each in past:
@@ -137,9 +137,9 @@ def _remote(address: str, token: str, at: float | None, pool: str, output: str) 
     import json
 
     from opsconsole.client.agent import AgentClient
-    from opsconsole.client.wire import to_json
     from opsconsole.commands.moments import shown
     from opsconsole.control.explanation import explain as lines
+    from opsconsole.domain.wire import to_json
 
     async def ask() -> list[Any]:
         async with AgentClient(address, token=token or None) as client:

@@ -13,9 +13,9 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from opsconsole.client.wire import to_json
 from opsconsole.domain.histogram import latency
 from opsconsole.domain.records import Buckets, FleetSnapshot, LatencyView, ReplicaState, ReplicaView, Sample
+from opsconsole.domain.wire import to_json
 
 _COLOURS = {
     ReplicaState.OK: "green",

@@ -59,7 +59,7 @@ def unused(stem: Path) -> Path:
 
 def data(session: Session) -> dict[str, Any]:
     """What the screen was drawn from."""
-    from opsconsole.client.wire import to_json
+    from opsconsole.domain.wire import to_json
 
     world = session.shown
     return {
