@@ -11,8 +11,9 @@ from dataclasses import dataclass, field, replace
 
 from opsconsole.domain.ledger import Bin, Ledger, record, width_for
 from opsconsole.domain.pool import Member, PoolSpec, pool_view
-from opsconsole.domain.records import FleetSnapshot, SourceView
+from opsconsole.domain.records import FleetSnapshot, ReplicaState, SourceView
 from opsconsole.domain.replica import FoldOptions, Observation, SloSpec, replica_view
+from opsconsole.domain.starts import Starts
 from opsconsole.domain.track import Track
 
 __all__ = ["FleetState", "FoldOptions", "PoolSpec", "SloSpec", "fold"]
@@ -27,6 +28,7 @@ class FleetState:
     tracks: Mapping[Key, Track] = field(default_factory=dict)
     seen: Mapping[Key, tuple[float, Observation]] = field(default_factory=dict)  # last tick it was listed in
     ledgers: Mapping[str, Ledger] = field(default_factory=dict)  # by pool
+    starts: Mapping[str, Starts] = field(default_factory=dict)  # by pool
 
 
 def fold(
@@ -53,8 +55,9 @@ def fold(
     for pool, _ in listed:
         specs.setdefault(pool, PoolSpec(pool))
     tracks, members, ledgers = _members(at, listed, specs, state, knobs)
+    starts = {name: state.starts.get(name, Starts()).add(at, _phases(members[name])) for name in specs}
     views = tuple(
-        pool_view(spec, members[name], at, knobs, ledgers[name], (want or {}).get(name), sources_ok)
+        starts[name].told(pool_view(spec, members[name], at, knobs, ledgers[name], (want or {}).get(name), sources_ok))
         for name, spec in sorted(specs.items())
     )
     snapshot = FleetSnapshot(
@@ -69,7 +72,12 @@ def fold(
         interval=interval,
         notes=tuple(notes),
     )
-    return snapshot, FleetState(tracks, listed, ledgers)
+    return snapshot, FleetState(tracks, listed, ledgers, starts)
+
+
+def _phases(members: Sequence[Member]) -> list[str]:
+    """The start-up phase of every replica that is starting."""
+    return [m.view.phase or "starting" for m in members if m.view.state is ReplicaState.WARMING]
 
 
 def _members(

@@ -83,11 +83,12 @@ def pool_view(
         tpot=views["tpot"],
         e2e=views["e2e"],
         queue_time=views["queue_time"],
-        slos=tuple(_slo(s, seen, merged) for s in spec.slos) if seen is not None else (),
+        slos=tuple(_slo(s, seen, merged, options) for s in spec.slos) if seen is not None else (),
         goodput=_sum(m.view.goodput for m in serving),
         gpus=gpus,
         price_per_hour=None if gpus is None or spec.price_per_hour is None else gpus * spec.price_per_hour,
         covered=sources_ok and _covered(members),
+        ttft_buckets=merged["ttft"],
     )
 
 
@@ -116,7 +117,7 @@ def _seen(tracks: Sequence[Track], at: float, options: FoldOptions, ledger: Ledg
     return _Seen(window, ledger.over(at, options.short_s), ledger.over(at, options.long_s))
 
 
-def _slo(of: SloSpec, seen: _Seen, merged: dict[str, Buckets | None]) -> SloView:
+def _slo(of: SloSpec, seen: _Seen, merged: dict[str, Buckets | None], options: FoldOptions) -> SloView:
     now, short, long = (tally(bin_, of.name, of.ttft, of.tpot) for bin_ in (seen.window, seen.short, seen.long))
     return SloView(
         name=of.name,
@@ -130,6 +131,10 @@ def _slo(of: SloSpec, seen: _Seen, merged: dict[str, Buckets | None]) -> SloView
         burn_long=None if long is None else slo.burn_rate(long, of.target),
         budget_left=None if long is None else slo.budget_left(long, of.target),
         exact=seen.window.told,
+        attainment_short=None if short is None else short.attainment,
+        attainment_long=None if long is None else long.attainment,
+        short_s=options.short_s,
+        long_s=options.long_s,
     )
 
 

@@ -170,6 +170,10 @@ class SloView:
     burn_long: float | None = None
     budget_left: float | None = None  # fraction
     exact: bool = False
+    attainment_short: Interval | None = None  # over the short burn window
+    attainment_long: Interval | None = None  # over the long one, which is also the budget's
+    short_s: float = 300.0
+    long_s: float = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +208,9 @@ class PoolView:
     price_per_hour: float | None = None
     covered: bool = False  # every live replica answered in this tick
     gateway_waiting: float | None = None  # in front of the pool, because no replica can take them
+    ttft_buckets: Buckets | None = None  # of the window, merged over replicas: one column of a heat map
+    start_s: Mapping[str, float] = field(default_factory=dict)  # replica-seconds by start-up phase, at most a day's
+    start_since: float | None = None  # since when those are counted
 
 
 @dataclass(frozen=True, slots=True)
