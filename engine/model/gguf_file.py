@@ -26,12 +26,17 @@ def open_gguf(path: Path) -> Any:
 
     class QuickReader(GGUFReader):  # type: ignore[misc]
         def _get_field_parts(self, orig_offs: int, raw_type: int) -> Any:
-            is_array = raw_type == GGUFValueType.ARRAY
-            if not is_array or ARRAY_HEADER.unpack_from(self.data, orig_offs)[0] != STRING or self.byte_order == "S":
+            if raw_type != GGUFValueType.ARRAY or self.byte_order == "S":
                 return super()._get_field_parts(orig_offs, raw_type)
-            end, strings = read_strings(memoryview(self.data), orig_offs)
-            part = np.array(strings, dtype=object)
-            return end - orig_offs, [part], [0], [GGUFValueType.ARRAY, GGUFValueType.STRING]
+            kind = GGUFValueType(ARRAY_HEADER.unpack_from(self.data, orig_offs)[0])
+            if kind == GGUFValueType.STRING:
+                end, strings = read_strings(memoryview(self.data), orig_offs)
+                part = np.array(strings, dtype=object)
+            elif kind in self.gguf_scalar_to_np:
+                end, part = read_numbers(self.data, orig_offs, self.gguf_scalar_to_np[kind])
+            else:
+                return super()._get_field_parts(orig_offs, raw_type)
+            return end - orig_offs, [part], [0], [GGUFValueType.ARRAY, kind]
 
     return QuickReader(path)
 
@@ -54,6 +59,18 @@ def read_strings(data: memoryview, at: int) -> tuple[int, list[str]]:
         strings.append(str(data[at : at + length], "utf-8"))
         at += length
     return at, strings
+
+
+def read_numbers(data: Any, at: int, dtype: Any) -> tuple[int, Any]:
+    """Where the array that begins at `at` ends, and its numbers in one numpy array."""
+    import numpy as np
+
+    _, count = ARRAY_HEADER.unpack_from(data, at)
+    at += ARRAY_HEADER.size
+    end = at + count * np.dtype(dtype).itemsize
+    if end > len(data):
+        raise ValueError(f"The file ends inside an array of {count} numbers at byte {at}.")
+    return end, np.array(data[at:end]).view(dtype)
 
 
 @lru_cache(maxsize=2)
