@@ -304,6 +304,59 @@ class RuleTrace:
 
 
 @dataclass(frozen=True, slots=True)
+class CapacityView:
+    """What one replica serves inside the SLO, per second; `low` and `high` are shares around it (0.8, 1.2)."""
+
+    request_rate: float | None = None
+    prompt_rate: float | None = None  # tokens/s
+    output_rate: float | None = None  # tokens/s
+    low: float = 1.0
+    high: float = 1.0
+    source: str = "configured"  # configured, bench, learned
+    samples: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SupplyPoint:
+    """From `at` on, so many replicas serve (those that start now counted from when they are expected to be useful)."""
+
+    at: float
+    replicas: int
+
+
+@dataclass(frozen=True, slots=True)
+class RegretView:
+    """What a decision should have been against what came, known once its lead has passed."""
+
+    pool: str
+    decided_at: float
+    due_at: float  # decided_at + lead: the instant it decided for
+    lead: float  # s
+    target: int  # replicas decided
+    needed: int  # replicas that what came would have filled, inside the pool's bounds
+    worth: float  # the same before rounding up
+    peak: float  # highest demand from due_at on for one interval, in `unit`
+    unit: str
+    text: str = ""
+
+    @property
+    def short(self) -> int:
+        """Replicas too few; negative is too many."""
+        return self.needed - self.target
+
+
+@dataclass(frozen=True, slots=True)
+class RegretTally:
+    """The decisions of the last hour that came due: how often they were right, and what the others cost."""
+
+    decisions: int  # each counted for the time it stood
+    right: float  # share of the time that target equalled need
+    short: float  # mean replicas too few
+    idle: float  # mean replicas too many
+    since: float  # Unix s of the oldest counted
+
+
+@dataclass(frozen=True, slots=True)
 class DecisionView:
     """A decision as shown: from, to, the rule that bound, and the trace."""
 
@@ -317,6 +370,11 @@ class DecisionView:
     drain: tuple[str, ...] = ()  # replicas chosen to go
     counterfactual: Mapping[str, int] = field(default_factory=dict)
     held: bool = False  # unknowns kept the target where it was
+    capacity: CapacityView | None = None  # as the law knew it
+    lead: float | None = None  # s: p90 of created-to-useful plus one interval
+    lead_assumed: bool = True  # no start has been seen yet
+    supply: tuple[SupplyPoint, ...] = ()  # now, and at every instant a starting replica is expected
+    regret: RegretView | None = None  # once known: in `decisions?at=`, and on entries of kind "regret"
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,7 +383,7 @@ class JournalEntry:
 
     seq: int
     at: float
-    kind: str  # decision | plan | outcome | replica | mode | note | alert | error
+    kind: str  # decision | plan | outcome | regret | replica | mode | note | alert | error
     pool: str
     text: str
     tick: int | None = None
@@ -336,13 +394,13 @@ class JournalEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class TickRecord:
-    """What the journal keeps of a tick: the snapshot, what was decided, what was planned and what came of it."""
+class LeadRecord:
+    """How forecasts at one lead have gone on this pool's own history, the last day weighing most."""
 
-    snapshot: FleetSnapshot
-    decisions: tuple[DecisionView, ...] = ()
-    plans: tuple[Plan, ...] = ()
-    outcomes: tuple[Outcome, ...] = ()
+    lead: float  # s
+    scored: int  # forecasts whose target has come
+    skill: float | None = None  # 1 - error / error of last value: above 0 earns its place
+    coverage: tuple[float, ...] = ()  # by level of the forecast: share of targets at or under the quantile
 
 
 @dataclass(frozen=True, slots=True)
@@ -357,6 +415,24 @@ class ForecastView:
     quantiles: tuple[tuple[float, ...], ...] = ()
     model: str = ""
     warnings: tuple[str, ...] = ()
+    step: float | None = None  # s: each quantile is of the mean rate over a step that ends at its lead
+    bought: float | None = None  # the level the pool's floor buys for (0.9)
+    demoted: bool = False  # it loses to last value and answers with that
+    weights: Mapping[str, float] = field(default_factory=dict)  # of the members, those of 1 % and more
+    events: tuple[str, ...] = ()  # scheduled bursts, in words
+    record: tuple[LeadRecord, ...] = ()  # by lead; empty until targets have come
+    regret: RegretTally | None = None  # of the pool's decisions, the same on each of its units
+
+
+@dataclass(frozen=True, slots=True)
+class TickRecord:
+    """What the journal keeps of a tick: the snapshot, what was decided, what was planned and what came of it."""
+
+    snapshot: FleetSnapshot
+    decisions: tuple[DecisionView, ...] = ()
+    plans: tuple[Plan, ...] = ()
+    outcomes: tuple[Outcome, ...] = ()
+    forecasts: tuple[ForecastView, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
