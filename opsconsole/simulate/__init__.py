@@ -1,1 +1,1 @@
-"""Fleets that do not exist: the live policies, router and scheduling rules on a virtual clock."""
+"""Backtests and what-ifs: the laws that run live, on a virtual fleet and a recorded load."""

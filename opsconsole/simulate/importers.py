@@ -1,0 +1,197 @@
+"""Reads loads from files as others lay them out, and says which row is wrong where one is.
+
+Azure, BurstGPT and Mooncake hold single requests, ServeGen a directory of clients' rates, the aggregated layout equal
+bins. The layout is told by the header or the directory, never by the name. The trap: the word `recon` in a name marks a
+re-created trace, because nothing else in such a file says that its noise is not real.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import math
+import re
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import TextIO
+
+import numpy as np
+
+from opsconsole.errors import UsageError
+from opsconsole.simulate.servegen import read_servegen
+from opsconsole.simulate.traces import BIN_S, Floats, Kind, Requests, Trace
+
+MOST_BINS = 5_000_000
+UNREADABLE = (OSError, EOFError, zlib.error, UnicodeDecodeError, csv.Error)
+Row = tuple[float, int, int, tuple[int, ...]]  # s, prompt tokens, output tokens, prefix blocks
+
+
+def read_trace(source: str | Path, seed: int = 7) -> Trace:
+    """The load in a file or directory, with whatever it knows of tokens; `seed` matters where noise is re-created."""
+    path = Path(source)
+    if path.is_dir():
+        return read_servegen(path, seed)
+    if not path.is_file():
+        raise UsageError(f"{path} does not exist: give a trace's file, a ServeGen directory or synthetic:NAME.")
+    try:
+        with gzip.open(path, "rt", newline="") if path.suffix == ".gz" else path.open(newline="") as file:
+            return _read(path, file)
+    except UNREADABLE as error:
+        raise UsageError(f"{path} cannot be read as a trace: {error}.") from error
+
+
+def _read(path: Path, file: TextIO) -> Trace:
+    first = file.readline()
+    if first.lstrip().startswith("{"):
+        return _from_requests(path, _mooncake(path, first, file))
+    header = [name.strip() for name in next(csv.reader([first]), [])]
+    rows = csv.reader(file)
+    if "t_seconds" in header and ("requests" in header or any(h.startswith("client_") for h in header)):
+        return _from_bins(path, header, rows)
+    for needed, parse in LAYOUTS:
+        if set(needed) <= set(header):
+            at = [header.index(name) for name in needed]
+            blocks = header.index("hash_ids") if "hash_ids" in header else None
+            return _from_requests(path, _rows(path, rows, at, parse, blocks))
+    known = "; ".join(", ".join(needed) for needed, _ in LAYOUTS)
+    raise UsageError(
+        f"{path} has columns {', '.join(header)[:120] or 'none'}, which is no layout known here. Known are: "
+        f"t_seconds, requests; {known}; Mooncake's JSON lines; a ServeGen directory."
+    )
+
+
+def _iso(text: str) -> float:
+    """Seconds of `2023-11-16 18:17:03.9799600`; a seventh digit of the second is left aside."""
+    return datetime.fromisoformat(re.sub(r"(\.\d{6})\d+", r"\1", text.strip()) + "+00:00").timestamp()
+
+
+LAYOUTS: tuple[tuple[tuple[str, str, str], Callable[[str], float]], ...] = (
+    (("t_seconds", "prompt_tokens", "output_tokens"), float),
+    (("TIMESTAMP", "ContextTokens", "GeneratedTokens"), _iso),  # Azure
+    (("Timestamp", "Request tokens", "Response tokens"), float),  # BurstGPT
+)
+
+
+def _rows(
+    path: Path, rows: Iterator[list[str]], at: Sequence[int], when: Callable[[str], float], blocks: int | None
+) -> Iterator[Row]:
+    for number, row in enumerate(rows, 1):
+        if not row:
+            continue
+        try:
+            time, prompt, output = when(row[at[0]]), int(float(row[at[1]])), int(float(row[at[2]]))
+            ids = () if blocks is None else tuple(int(word) for word in row[blocks].split())
+        except (ValueError, IndexError, OverflowError):
+            raise UsageError(f"{path}, row {number}: {','.join(row)[:80]!r} cannot be read; mend or drop it.") from None
+        yield time, prompt, output, ids
+
+
+def _mooncake(path: Path, first: str, file: TextIO) -> Iterator[Row]:
+    lines = (line for part in ([first], file) for line in part)
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+            yield (
+                float(row["timestamp"]) / 1000.0,
+                int(row["input_length"]),
+                int(row["output_length"]),
+                tuple(int(i) for i in row.get("hash_ids", ())),
+            )
+        except (ValueError, KeyError, TypeError):
+            raise UsageError(
+                f"{path}, line {number}: {line[:80]!r} is no request with timestamp, input_length and output_length."
+            ) from None
+
+
+def _from_requests(path: Path, rows: Iterator[Row]) -> Trace:
+    times: list[float] = []
+    prompts: list[int] = []
+    outputs: list[int] = []
+    blocks: list[tuple[int, ...]] = []
+    for number, (time, prompt, output, ids) in enumerate(rows, 1):
+        _checked(path, number, time, times[-1] if times else None, strict=False)
+        if prompt < 0 or output < 0:
+            raise UsageError(f"{path}, row {number}: {prompt} and {output} tokens: a count must not be negative.")
+        times.append(time)
+        prompts.append(max(1, prompt))
+        outputs.append(max(1, output))
+        blocks.append(ids)
+    if not times:
+        raise UsageError(f"{path} has no rows: a backtest needs at least 10 minutes of load.")
+    at = np.array(times) - times[0]
+    single = Requests(at, np.array(prompts), np.array(outputs), tuple(blocks) if any(blocks) else None)
+    slots = np.floor(at / BIN_S).astype(np.int64)
+    bins = _bounded(path, int(slots[-1]) + 1)
+
+    def counted(weights: Floats | None) -> Floats:
+        return np.bincount(slots, weights=weights, minlength=bins).astype(np.float64)
+
+    prompt_sum, output_sum = counted(single.prompt.astype(np.float64)), counted(single.output.astype(np.float64))
+    return Trace(_name(path), _kind(path), BIN_S, counted(None), prompt_sum, output_sum, single)
+
+
+def _from_bins(path: Path, header: list[str], rows: Iterator[list[str]]) -> Trace:
+    """Equal bins of counts; columns of clients hold rates, which are added up."""
+    clients = [i for i, name in enumerate(header) if name.startswith("client_")]
+    names = [name for name in ("requests", "prompt_tokens", "output_tokens") if name in header]
+    columns = [header.index(name) for name in names]
+    time_at = header.index("t_seconds")
+    times: list[float] = []
+    values: list[list[float]] = []
+    for number, row in enumerate(rows, 1):
+        if not row:
+            continue
+        try:
+            time = float(row[time_at])
+            counts = [float(row[i] or 0.0) for i in columns] or [sum(float(row[i] or 0.0) for i in clients)]
+        except (ValueError, IndexError):
+            raise UsageError(f"{path}, row {number}: {','.join(row)[:80]!r} is not numbers; mend or drop it.") from None
+        _checked(path, number, time, times[-1] if times else None, strict=True)
+        if not all(math.isfinite(value) and value >= 0 for value in counts):
+            raise UsageError(f"{path}, row {number}: {counts} must not be negative or endless.")
+        times.append(time)
+        values.append(counts)
+    if len(times) < 2:
+        raise UsageError(f"{path} has {len(times)} rows: a backtest needs at least 10 minutes of load.")
+    step = float(np.median(np.diff(times)))
+    places = (np.array(times) - times[0]) / step
+    slots = np.round(places).astype(np.int64)
+    odd = np.nonzero((np.abs(places - slots) > 0.01) | (np.diff(slots, prepend=-1) < 1))[0]
+    if odd.size:
+        raise UsageError(
+            f"{path}, row {odd[0] + 1}: t_seconds {times[odd[0]]:g} is not on the file's own {step:g} s grid."
+        )
+    table = np.zeros((_bounded(path, int(slots[-1]) + 1), len(values[0])))
+    table[slots] = values
+    found = dict(zip(names or ["requests"], table.T * (step if clients else 1.0), strict=True))
+    prompt, output = found.get("prompt_tokens"), found.get("output_tokens")
+    whole = prompt is not None and output is not None and prompt.sum() > 0 and output.sum() > 0
+    trace = Trace(_name(path), _kind(path), step, found["requests"])
+    return Trace(trace.name, trace.kind, step, trace.requests, prompt, output) if whole else trace
+
+
+def _checked(path: Path, number: int, time: float, before: float | None, *, strict: bool) -> None:
+    if not math.isfinite(time) or time < 0:
+        raise UsageError(f"{path}, row {number}: time {time:g} s must not be negative or missing.")
+    if before is not None and (time < before or (strict and time == before)):
+        raise UsageError(f"{path}, row {number}: time {time:g} s comes after {before:g} s; sort the file by time.")
+
+
+def _bounded(path: Path, bins: int) -> int:
+    if bins > MOST_BINS:
+        raise UsageError(f"{path} spans {bins} bins and at most {MOST_BINS} are read: cut it, or give longer bins.")
+    return bins
+
+
+def _name(path: Path) -> str:
+    return re.sub(r"\.(csv|jsonl|json)(\.gz)?$", "", path.name)
+
+
+def _kind(path: Path) -> Kind:
+    words = re.split(r"[^a-z]+", path.name.lower())
+    return Kind.RECON if "recon" in words else Kind.SYNTHETIC if "synthetic" in words else Kind.REAL
