@@ -1,4 +1,4 @@
-"""Damped exponential smoothing with fitted constants: statsmodels, in a process of its own, with a deadline.
+"""Damped exponential smoothing with fitted constants: statsmodels, in the worker process, with a deadline.
 
 The worker fits the constants to the last hours; the member then runs the recursion itself, a step at a time, so that a
 late fit costs nothing but its freshness. statsmodels is imported in the worker only. Trap: a fit that answers late is
@@ -7,14 +7,13 @@ from an older history; only its constants are taken over, never its state.
 
 from __future__ import annotations
 
-import multiprocessing
 from collections import deque
-from collections.abc import Callable
-from multiprocessing.connection import Connection
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from forecaster.worker import Answer, Worker
 
 Floats = NDArray[np.float64]
 
@@ -46,31 +45,21 @@ def fit_constants(values: Floats) -> Constants | None:
     return found if np.isfinite(found).all() else None
 
 
-def _serve(pipe: Connection) -> None:
-    """The worker: histories in, constants out, until the pipe closes."""
-    while True:
-        try:
-            values = pipe.recv()
-        except (EOFError, OSError):
-            return
-        pipe.send(fit_constants(values))
-
-
 class EtsMember:
-    """One member of the ensemble. `now` is a monotonic clock; with `wait` every fit is waited for (backtests)."""
+    """One member of the ensemble, fitted by `worker` under `key`; with `wait` every fit is waited for (backtests)."""
 
     def __init__(
-        self, minutes: float, now: Callable[[], float], *, wait: bool = False, deadline: float = DEADLINE_S
+        self, minutes: float, worker: Worker, key: str = "ets", *, wait: bool = False, deadline_s: float = DEADLINE_S
     ) -> None:
-        self._recent: deque[float] = deque(maxlen=max(FEWEST, round(HISTORY_MIN / minutes)))
+        self.memory = max(FEWEST, round(HISTORY_MIN / minutes))  # steps it looks back
+        self._recent: deque[float] = deque(maxlen=self.memory)
         self._every = max(1, round(REFIT_MIN / minutes))
-        self._now, self._wait, self._deadline = now, wait, deadline
+        self._worker, self._key, self._wait, self._deadline_s = worker, key, wait, deadline_s
         self._constants: Constants | None = None
         self._state = (0.0, 0.0)
-        self._worker: tuple[multiprocessing.process.BaseProcess, Connection] | None = None
-        self._asked: float | None = None
+        self._next = 0  # the step from which the next fit may be asked for
         self._n = 0
-        self.late = 0  # fits given up
+        self.failed = 0  # fits that came to nothing
 
     def observe(self, rate: float | None) -> None:
         """One step on; a gap is held."""
@@ -81,12 +70,11 @@ class EtsMember:
         self._recent.append(rate)
         if self._constants is not None:
             self._state = advance(self._state, rate, self._constants)
-        if (
-            self._asked is None
-            and len(self._recent) >= FEWEST
-            and (self._constants is None or self._n % self._every == 0)
-        ):
-            self._ask()
+        if self._n >= self._next and len(self._recent) >= FEWEST and not self._worker.is_asked(self._key):
+            self._next = self._n + self._every
+            self._worker.ask(self._key, fit_constants, np.array(self._recent), deadline_s=self._deadline_s)
+            if self._wait:
+                self._adopt(self._worker.wait(self._key))
 
     def predict(self, leads: NDArray[np.int64]) -> Floats | None:
         """Rates at `leads` steps ahead; `None` before the first fit."""
@@ -98,56 +86,22 @@ class EtsMember:
         ahead: Floats = np.maximum(level + trend * reach, 0.0)
         return ahead
 
-    def close(self) -> None:
-        """End the worker."""
-        if self._worker is not None:
-            process, pipe = self._worker
-            pipe.close()
-            process.kill()
-            process.join()
-            self._worker = None
-        self._asked = None
-
-    def _ask(self) -> None:
-        if self._worker is None:
-            context = multiprocessing.get_context("spawn")
-            ours, theirs = context.Pipe()
-            process = context.Process(target=_serve, args=(theirs,), daemon=True, name="ets")
-            process.start()
-            theirs.close()
-            self._worker = process, ours
-        self._worker[1].send(np.array(self._recent))
-        self._asked = self._now()
-        if self._wait:
-            self._worker[1].poll(self._deadline)
-            self._collect()
-
     def _collect(self) -> None:
-        if self._asked is None or self._worker is None:
-            return
-        process, pipe = self._worker
-        try:
-            if pipe.poll(0):
-                found = pipe.recv()
-                self._asked = None
-                if found is not None:
-                    self._adopt(found)
-                return
-        except (EOFError, OSError):
-            self.late += 1
-            self.close()
-            return
-        if self._now() - self._asked > self._deadline or not process.is_alive():
-            self.late += 1
-            self.close()
+        if self._worker.is_asked(self._key):
+            self._adopt(self._worker.take(self._key))
 
-    def _adopt(self, constants: Constants) -> None:
+    def _adopt(self, answer: Answer | None) -> None:
         """Take the constants over and run them through the recent history for the state."""
-        self._constants = constants
+        if answer is None:
+            return
+        if answer.value is None:
+            self.failed += 1
+            return
+        self._constants = Constants(*answer.value)
         values = list(self._recent)
         self._state = (float(np.mean(values[:5])), 0.0)
         for value in values:
-            self._state = advance(self._state, value, constants)
+            self._state = advance(self._state, value, self._constants)
 
 
 def advance(state: tuple[float, float], rate: float, constants: Constants) -> tuple[float, float]:

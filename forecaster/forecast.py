@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 LEADS_S: tuple[float, ...] = (60.0, 120.0, 180.0, 300.0, 420.0, 600.0, 900.0, 1200.0)
 LEVELS: tuple[float, ...] = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.975, 0.99, 0.995)
+
+
+class LeadRecord(NamedTuple):
+    """How the forecasts of one lead have gone on this very series, the last day weighing most."""
+
+    lead: float  # s
+    scored: int  # forecasts whose target has come
+    skill: float | None  # 1 - error / error of last value; None while either is unknown or last value made none
+    coverage: tuple[float, ...]  # by level: share of targets at or under the quantile
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +40,8 @@ class Forecast:
     events: tuple[str, ...] = ()  # scheduled bursts, announced in words
     peaks: NDArray[np.float64] | None = None  # as `values`, of the peak from now to each lead
     means: NDArray[np.float64] | None = None  # and of the mean
+    demoted: bool = False  # loses to last value, and answers with that
+    record: tuple[LeadRecord, ...] = ()  # of the leads for which targets have come
 
     def quantile(self, lead: float, level: float) -> float:
         """The rate at any lead and level inside the tables: linear between leads and levels, flat outside."""

@@ -8,6 +8,7 @@ Trap: a daily hole or an outage is a run of zeros in a series that is otherwise 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,7 +18,7 @@ from forecaster.bursts import Bursts
 from forecaster.conformal import COLD_MIN, Conformal
 from forecaster.ensemble import Ensemble, Loss
 from forecaster.experts import BURSTS, ETS, EWMA_3, NAMES, Expertise
-from forecaster.forecast import LEADS_S, LEVELS, Forecast, sane
+from forecaster.forecast import LEADS_S, LEVELS, Forecast, LeadRecord, sane
 from forecaster.schedule import announce, choose_period, find_period
 from forecaster.series import Series
 from forecaster.window import Windows
@@ -35,16 +36,24 @@ PERIOD_EVERY_MIN = 360.0
 
 
 class OnlineForecaster:
-    """One series' forecaster. `time_scale` compresses every time constant: 60 makes an hour of model time a minute."""
+    """One series' forecaster. `time_scale` compresses every time constant: 60 makes an hour of model time a minute.
+
+    `leads` are in seconds of model time, like all its constants; steps and start are in real ones.
+    """
 
     def __init__(
-        self, step: float = BASE_STEP_S, start: float = 0.0, time_scale: float = 1.0, ets: EtsMember | None = None
+        self,
+        step: float = BASE_STEP_S,
+        start: float = 0.0,
+        time_scale: float = 1.0,
+        ets: EtsMember | None = None,
+        leads: Sequence[float] = LEADS_S,
     ) -> None:
         if step <= 0 or time_scale <= 0:
             raise ValueError("step and time scale must be positive")
         self.step, self.time_scale = step, time_scale
         self._minutes = step * time_scale / 60.0
-        steps = sorted({max(1, round(lead / 60.0 / self._minutes)) for lead in LEADS_S})
+        steps = sorted({max(1, round(lead / 60.0 / self._minutes)) for lead in leads})
         self._leads = np.array(steps, dtype=np.int64)
         leads_min = np.asarray(self._leads * self._minutes, dtype=np.float64)
         per_hour = 60.0 / self._minutes
@@ -53,6 +62,8 @@ class OnlineForecaster:
         self._ensemble = Ensemble(len(steps), len(NAMES), per_hour)
         self._conformal = Conformal(leads_min, per_hour)
         self._duel = Loss((len(steps), 2), DEMOTE_HOURS * per_hour)  # mix against last value
+        self._inside = Loss((len(steps), len(LEVELS)), DEMOTE_HOURS * per_hour)  # targets at or under each quantile
+        self._scored = np.zeros(len(steps), dtype=np.int64)
         self._scale = Loss((len(steps), 1), 0.5 * per_hour)
         depth = int(self._leads.max()) + 1
         self._ring: list[_Said | None] = [None] * depth
@@ -116,7 +127,11 @@ class OnlineForecaster:
         predictions, heads, centres = gather("predictions"), gather("heads"), gather("centres")
         scale, level = gather("scale"), gather("level")
         self._ensemble.learn(predictions, heads, truth, level)
-        self._conformal.learn(gather("candidates"), centres, scale, gather("quantiles"), truth)
+        quantiles = gather("quantiles")
+        self._conformal.learn(gather("candidates"), centres, scale, quantiles, truth)
+        due = np.isfinite(truth)
+        self._inside.update(np.where(due[:, None], truth[:, None] <= quantiles + 1e-12, np.nan))
+        self._scored += due
         self._duel.update(np.abs(np.stack([centres[:, 0], centres[:, 2]], axis=1) - truth[:, None]) / level[:, None])
         self._scale.update(np.abs(centres[:, :1] - truth[:, None]))
         windows = np.stack([(said or some).windows[:, i] for i, said in enumerate(rows)], axis=1)
@@ -152,6 +167,17 @@ class OnlineForecaster:
         return _Said(predictions, heads, centres, scale, level, candidates, quantiles, windows)
 
     @property
+    def end(self) -> float:
+        """When the last step that was observed ended."""
+        return self._time
+
+    def attach(self, ets: EtsMember) -> None:
+        """Give it the fitted member, which is told the recent history first."""
+        for rate in list(self._history)[-ets.memory :]:
+            ets.observe(None if np.isnan(rate) else float(rate))
+        self._ets = ets
+
+    @property
     def demoted(self) -> bool:
         """Whether the mix has lost to last value over the last day, at most leads."""
         if self._n * self._minutes < 120:
@@ -179,7 +205,22 @@ class OnlineForecaster:
         found = announce(np.array(self._history), self._minutes) + self._bursts.words() if events else ()
         peaks, means = said.windows
         return Forecast(
-            self._time, leads, LEVELS, values, model, self._time, tuple(warnings), shown, found, peaks, means
+            self._time, leads, LEVELS, values, model, self._time, tuple(warnings), shown, found, peaks, means,
+            self.demoted, self.record(),
+        )  # fmt: skip
+
+    def record(self) -> tuple[LeadRecord, ...]:
+        """What became of the forecasts so far, by lead."""
+        loss, covered = self._duel.mean(), self._inside.mean()
+        return tuple(
+            LeadRecord(
+                float(lead) * self.step,
+                int(scored),
+                float(1.0 - own / last) if last > 0 else None,
+                tuple(round(float(share), 4) for share in shares),
+            )
+            for lead, scored, (own, last), shares in zip(self._leads, self._scored, loss, covered, strict=True)
+            if scored
         )
 
     def _warnings(self) -> list[str]:
