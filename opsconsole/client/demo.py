@@ -20,7 +20,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from opsconsole.client.demo_agent import DemoAgent
-from opsconsole.client.demo_views import forecasts
+from opsconsole.client.demo_views import FINDINGS, forecasts
 from opsconsole.clock import Clock, SystemClock
 from opsconsole.domain.records import FleetSnapshot, HoldView
 from opsconsole.domain.wire import dumps, to_json
@@ -104,7 +104,7 @@ class DemoApi:
 
     async def _forecast(self, request: Request) -> Response:
         wanted = request.query_params.get("pool")
-        views = forecasts(self._agent.world, self._agent.seed)
+        views = forecasts(self._agent.world, self._agent.seed, self._agent.hindsight)
         return _items([view for view in views if wanted in (None, "", view.pool)])
 
     async def _journal(self, request: Request) -> Response:
@@ -122,7 +122,7 @@ class DemoApi:
         return _items(list(self._agent.alerts()))
 
     async def _findings(self, request: Request) -> Response:
-        return JSONResponse({"items": []})
+        return JSONResponse({"items": list(FINDINGS)})
 
     async def _holds(self, request: Request) -> Response:
         return _items(self._agent.holds)

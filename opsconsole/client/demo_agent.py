@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from opsconsole.client import demo_views
+from opsconsole.client.demo_hindsight import LEAD_S, Hindsight, facts
 from opsconsole.client.demo_world import COLD_START_S, DemoPool, DemoWorld, expected_demand
 from opsconsole.domain.records import (
     AlertView,
@@ -50,6 +51,7 @@ class DemoAgent:
         self.history: deque[FleetSnapshot] = deque(maxlen=max(8, min(2400, 16_000 // max(1, replicas))))
         self.decided: dict[str, DecisionView] = {}
         self.past_decisions: deque[DecisionView] = deque(maxlen=2000)
+        self.hindsight = Hindsight()
         self.holds: list[HoldView] = []
         self.silenced: dict[tuple[str, str], tuple[float, str]] = {}
         self._plans: dict[str, tuple[Plan, int]] = {}
@@ -83,6 +85,9 @@ class DemoAgent:
             last = self.decided.get(pool.name)
             if last is None or at - last.at >= DECIDE_S:
                 self._decide(pool, at)
+        for judged in self.hindsight.due(at, self.world.pools):
+            if judged.regret is not None and judged.current != judged.target:
+                self.note("regret", judged.pool, judged.regret.text, decision=judged)
         self._follow(at)
 
     def _watch(self, snapshot: FleetSnapshot) -> None:
@@ -136,10 +141,13 @@ class DemoAgent:
         )  # fmt: skip
         binding = "coverage" if held else "forecast" if floor >= reactive else "reactive"
         reason = trace[4].text if held else trace[1].text if binding == "forecast" else trace[0].text
+        capacity, supply = facts(pool, at)
         made = DecisionView(
             at, pool.name, pool.want, target, binding, reason, trace,
-            counterfactual={"without the forecast": reactive, "without the step limit": wish}, held=held,
+            counterfactual={"without the forecast": reactive, "without the step limit": wish, "hpa": reactive + 1},
+            held=held, capacity=capacity, lead=LEAD_S, lead_assumed=False, supply=supply,
         )  # fmt: skip
+        self.hindsight.remember(made)
         before = self.decided.get(pool.name)
         self.decided[pool.name] = made
         self.past_decisions.append(made)

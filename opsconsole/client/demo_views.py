@@ -6,15 +6,19 @@ would, and a fresh-looking zero would be a lie the tests rely on not being told.
 
 from __future__ import annotations
 
+import math
 import random
 from dataclasses import replace
 
+from opsconsole.client.demo_hindsight import Hindsight
 from opsconsole.client.demo_world import SLOTS, DemoPool, DemoReplica, DemoWorld, expected_demand, phase_of
 from opsconsole.domain.records import (
+    Buckets,
     FleetSnapshot,
     ForecastView,
     Interval,
     LatencyView,
+    LeadRecord,
     PoolView,
     ReplicaState,
     ReplicaView,
@@ -26,6 +30,7 @@ from opsconsole.domain.records import (
 LEVELS = (0.1, 0.5, 0.9)
 LEADS = tuple(float(60 * i) for i in range(1, 16))
 SERVING = (ReplicaState.OK, ReplicaState.HOT, ReplicaState.SATURATED)
+EDGES = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, math.inf)
 PRICE = 2.8  # a pretended GPU, one hour
 
 
@@ -135,6 +140,7 @@ def _pool(world: DemoWorld, pool: DemoPool, views: list[ReplicaView]) -> PoolVie
         tpot=LatencyView(slowest * 0.7, slowest * 0.9, slowest, offered * 60) if slowest else LatencyView(),
         e2e=LatencyView(6.2, 12.8, 19.0, offered * 60) if live else LatencyView(),
         slos=(_slo(pool, live),), goodput=_sum(v.goodput for v in live), gpus=len(views),
+        ttft_buckets=_buckets(live), start_s=dict(pool.start_s), start_since=world.since,
         price_per_hour=PRICE * len(views), covered=counts[ReplicaState.STALE] == 0 and counts[ReplicaState.DOWN] == 0,
     )  # fmt: skip
 
@@ -150,7 +156,27 @@ def _slo(pool: DemoPool, live: list[ReplicaView]) -> SloView:
         "chat", 1.0, 0.05, 0.98, Interval(max(0.0, ttft + tpot - 1), min(ttft, tpot)), Interval(ttft, ttft),
         Interval(tpot, tpot), pool.misses / budget, pool.slow_misses / budget,
         max(0.0, 1 - pool.slow_misses / budget / 6), exact=False,
+        attainment_short=_around(pool.misses), attainment_long=_around(pool.slow_misses),
     )  # fmt: skip
+
+
+def _around(misses: float) -> Interval:
+    """A share met as far as marginal histograms can tell it."""
+    return Interval(max(0.0, 1 - 1.4 * misses), 1 - misses)
+
+
+def _buckets(live: list[ReplicaView]) -> Buckets | None:
+    """The pool's TTFT of the window, in the edges of vLLM that matter here; a pretended spread around each replica."""
+    counts = [0.0] * len(EDGES)
+    for view in live:
+        middle, tail = view.ttft.p50, view.ttft.p95
+        if not middle or not tail or not view.request_rate:
+            continue
+        width = max(0.05, math.log(tail / middle) / 2.94)  # a logistic curve's 95th percentile
+        for i, edge in enumerate(EDGES):
+            inside = 1.0 if math.isinf(edge) else 1 / (1 + math.exp(-(math.log(edge / middle)) / width))
+            counts[i] += view.request_rate * 60 * inside
+    return Buckets(EDGES, tuple(round(count) for count in counts)) if counts[-1] else None
 
 
 def _sum(values: object) -> float | None:
@@ -164,15 +190,35 @@ def _weighted(live: list[ReplicaView]) -> float | None:
     return sum(rate * weight for rate, weight in pairs) / whole if whole else None
 
 
-def forecasts(world: DemoWorld, seed: int) -> tuple[ForecastView, ...]:
+SERIES = (("requests/s", 1.0), ("prompt tokens/s", 1500.0), ("output tokens/s", 210.0))
+
+
+def forecasts(world: DemoWorld, seed: int, hindsight: Hindsight | None = None) -> tuple[ForecastView, ...]:
     """The demo knows its own future and blurs it."""
     out = []
     for pool in world.pools:
-        blur = random.Random(seed + int(world.at // 60))
-        quantiles = []
-        for lead in LEADS:
-            middle = expected_demand(pool, world.at + lead) * (0.97 + 0.06 * blur.random())
-            spread = 0.04 + 0.09 * (lead / 900) ** 0.5
-            quantiles.append((middle * (1 - spread), middle, middle * (1 + spread)))
-        out.append(ForecastView(pool.name, "requests/s", world.at, LEADS, LEVELS, tuple(quantiles), "demo-seasonal"))
+        for unit, each in SERIES:
+            blur = random.Random(seed + int(world.at // 60))
+            quantiles = []
+            for lead in LEADS:
+                middle = each * expected_demand(pool, world.at + lead) * (0.97 + 0.06 * blur.random())
+                spread = 0.04 + 0.09 * (lead / 900) ** 0.5
+                quantiles.append((middle * (1 - spread), middle, middle * (1 + spread)))
+            tally = hindsight.tally(pool.name) if hindsight is not None else None
+            out.append(ForecastView(
+                pool.name, unit, world.at, LEADS, LEVELS, tuple(quantiles), "demo-seasonal", step=60.0, bought=0.9,
+                weights={"seasonal": 0.7, "ets": 0.3}, record=RECORD, regret=tally,
+            ))  # fmt: skip
     return tuple(out)
+
+
+RECORD = tuple(
+    LeadRecord(60.0 * i, 240 - 4 * i, 0.34 - 0.015 * i, (0.1 + i / 400, 0.51, 0.92 - i / 500))
+    for i in (1, 2, 5, 10, 15)
+)
+FINDINGS: tuple[dict[str, object], ...] = (
+    {"rule": "PX101", "name": "timestamp-before-stable", "severity": "error", "path": "messages[0].content", "char": 61,
+     "message": "a clock time stands before 1,790 tokens that never change; move it behind them",
+     "family": "demo-agent", "requests_touched": 214, "requests_total": 230, "tokens_lost": 384_000,
+     "stable_tokens": 1790, "reuse_before": 0.02, "reuse_after": 0.91, "advice": "move it to the last message"},
+)  # fmt: skip

@@ -59,6 +59,7 @@ class DemoPool:
     version: int = 1
     misses: float = 0.02  # smoothed share of requests outside the SLO
     slow_misses: float = 0.02
+    start_s: dict[str, float] = field(default_factory=dict)  # replica-seconds by start-up phase
 
 
 _TAILS = ("x2k", "p4m", "q8t", "aa1", "bc7", "dz9", "ee4", "k3v", "m7w", "r5n", "t2h", "w8c")
@@ -75,7 +76,7 @@ class DemoWorld:
 
     def __init__(self, at: float, seed: int = 7, replicas: int = 8, pools: int = 1) -> None:
         self._random = random.Random(seed)
-        self.at = at
+        self.at = self.since = at
         models = ("llama-3.1-8b", "qwen2.5-32b", "mistral-small")
         each = max(0, replicas // max(1, pools))
         self.pools = [
@@ -123,6 +124,10 @@ class DemoWorld:
             for replica in pool.replicas:
                 self._serve(pool, replica, at, elapsed)
             self._judge(pool, serving, elapsed)
+            for replica in pool.replicas:
+                if at < replica.ready_at:
+                    phase = phase_of(replica, at)
+                    pool.start_s[phase] = pool.start_s.get(phase, 0.0) + elapsed
             pool.replicas = [r for r in pool.replicas if not self._gone(r, at)]
 
     def serves(self, replica: DemoReplica, at: float) -> bool:

@@ -106,6 +106,18 @@ def span(seconds: float | None) -> str:
     return f"-{text}" if seconds < 0 and whole else text
 
 
+def brief(seconds: float | None) -> str:
+    """A length of time somebody chose: 90s, 5m, 1h; others as `span`."""
+    seconds = known(seconds)
+    if seconds is None:
+        return MISSING
+    if seconds >= 3600 and seconds % 3600 == 0:
+        return f"{seconds / 3600:.0f}h"
+    if seconds >= 120 and seconds % 60 == 0:
+        return f"{seconds / 60:.0f}m"
+    return f"{seconds:.0f}s" if seconds < 100 else span(seconds)
+
+
 def age(seconds: float | None) -> str:
     """How old, in one unit: 00:51 below five minutes (a start is watched by the second), then 40m, 3h, 12d."""
     seconds = known(seconds)

@@ -11,6 +11,8 @@ from typing import Any
 
 SORTS = ("risk", "replica", "st", "que", "run", "kv", "pre", "ttft", "tpot", "slo", "hit", "in", "out", "age")
 GROUPS = ("none", "pool", "model", "node", "state")
+WINDOWS = ("now", "short", "long")  # over which attainment is shown: the agent's window and its two burn windows
+HORIZONS = (0.0, 900.0, 300.0)
 FREEZE_S = 3.0  # rows keep their order this long after the cursor moved
 
 
@@ -27,6 +29,11 @@ class ViewState:
     filter: str = ""
     group: str = "none"
     wide: bool = False
+    window: str = "now"  # of WINDOWS
+    series: str = ""  # the forecast's unit to show; empty is the pool's first
+    horizon: float = 0.0  # seconds of the demand chart before and after now; 0 is all there is
+    maximised: str = ""  # the panel that has the whole screen
+    bare: bool = False  # the fleet's table without panels around it
     columns: tuple[str, ...] = ()  # chosen by the user; empty is the layout's own
     top: int = 0  # first visible row of the fleet
     order: tuple[str, ...] = ()  # rows as last shown, kept while frozen
@@ -48,13 +55,13 @@ class ViewState:
         """Another screen, remembering this one; the filter belongs to the screen it was typed on."""
         if page == self.page:
             return self
-        return replace(self, page=page, before=(*self.before[-15:], self.page), message="")
+        return replace(self, page=page, before=(*self.before[-15:], self.page), message="", maximised="")
 
     def back(self) -> ViewState:
         """The screen before this one, at the end the fleet."""
         if not self.before:
-            return replace(self, page="fleet")
-        return replace(self, page=self.before[-1], before=self.before[:-1])
+            return replace(self, page="fleet", maximised="")
+        return replace(self, page=self.before[-1], before=self.before[:-1], maximised="")
 
     def having(self, **changes: Any) -> ViewState:
         """A copy with some fields changed."""

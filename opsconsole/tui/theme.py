@@ -31,10 +31,11 @@ class Glyphs:
     up: str
     down: str
     more: str
+    shades: str  # five densities of a heat map, nothing first
 
 
-BLOCK = Glyphs("block", "▁▂▃▄▅▆▇█", "▏▎▍▌▋▊▉█", "·", "┌┐└┘", "─", "│", "┤", "▲", "▼", "…")
-ASCII = Glyphs("ascii", "_.:-=+*#", "-----==#", " ", "++++", "-", "|", "|", "^", "v", "~")
+BLOCK = Glyphs("block", "▁▂▃▄▅▆▇█", "▏▎▍▌▋▊▉█", "·", "┌┐└┘", "─", "│", "┤", "▲", "▼", "…", "·░▒▓█")
+ASCII = Glyphs("ascii", "_.:-=+*#", "-----==#", " ", "++++", "-", "|", "|", "^", "v", "~", " .:*#")
 GLYPHS = {glyphs.name: glyphs for glyphs in (BLOCK, ASCII)}
 
 # The names every theme must define. `sel` is laid over a whole row.

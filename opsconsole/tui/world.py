@@ -60,13 +60,15 @@ class Point:
     goodput: float | None = None
     hit: float | None = None
     preempt: float | None = None
+    met: float | None = None
 
 
 def point(at: float, view: PoolView | ReplicaView) -> Point:
     """The charted facts of a pool or replica."""
+    attained = view.attainment if isinstance(view, ReplicaView) else None
     return Point(
         at, view.waiting, view.running, view.kv_usage, view.ttft.p95, view.prompt_rate, view.output_rate,
-        view.request_rate, view.goodput, view.hit_rate, view.preempt_rate,
+        view.request_rate, view.goodput, view.hit_rate, view.preempt_rate, attained.low if attained else None,
     )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from opsconsole.tui import format as fmt
 from opsconsole.tui.cells import Cell, Line, clean, fit
 from opsconsole.tui.layout import Form, Size, form, scrolled, shares
 from opsconsole.tui.state import ViewState
-from opsconsole.tui.viewmodel import bars, charts, fleet, journal, lists, panels, why
+from opsconsole.tui.viewmodel import bars, charts, fleet, journal, lists, outlook, panels, why
 from opsconsole.tui.viewmodel.frame import Frame, framed_to
 from opsconsole.tui.world import Look, World, main_pool
 
@@ -26,12 +26,9 @@ def view(world: World, state: ViewState, look: Look, size: Size) -> Frame:
     cursor = min(state.cursor("decisions"), max(0, len(listed) - 1))
     pool = main_pool(snapshot, state.selected)
     chosen = _chosen(listed, cursor, world, pool)
-    lines: list[Line] = [bars.header(world, state, look, size.width, "DECISIONS"), _model(world, snapshot, pool)]
-    rest = size.height - len(lines) - 1
-    if form(size) is Form.PANELS:
-        body = _panels(world, snapshot, pool, chosen, listed, cursor, look, size, rest)
-    else:
-        body = _stacked(world, snapshot, pool, chosen, listed, cursor, look, size, rest)
+    lines = [bars.header(world, state, look, size.width, "DECISIONS"), _model(world, snapshot, pool, state)]
+    arrange = _panels if form(size) is Form.PANELS else _stacked
+    body = arrange(world, snapshot, pool, chosen, listed, state, look, size, size.height - len(lines) - 1)
     return framed_to([*lines, *body], bars.foot(world, state, look, size.width), size, rows=len(listed))
 
 
@@ -47,64 +44,84 @@ def _chosen(listed: list[JournalEntry], cursor: int, world: World, pool: PoolVie
     return None
 
 
-def _model(world: World, snapshot: FleetSnapshot, pool: PoolView | None) -> Line:
-    """What forecasts, and how things stand."""
-    line = [Cell(f" mode {snapshot.mode.upper()}: {panels.mode_words(snapshot)}", "dim")]
-    forecast = next((f for f in world.forecasts if pool is None or f.pool == pool.pool), None)
-    if forecast is None:
-        line.append(Cell("   no forecast yet", "dim"))
-    else:
+def _model(world: World, snapshot: FleetSnapshot, pool: PoolView | None, state: ViewState) -> Line:
+    """What forecasts, how long a start takes, and standing orders."""
+    forecast, decision = outlook.forecast_of(world, pool, state.series), outlook.decision_of(world, pool)
+    line = [Cell(f" {outlook.lead_words(decision)}", "text")]
+    if forecast is not None:
         old = fmt.span(max(0.0, snapshot.at - forecast.made_at))
-        line.append(Cell(f"   forecast {clean(forecast.model)}, made {old} ago", "text"))
+        line.append(Cell(f"   {clean(forecast.model)}, {old} old", "warn" if forecast.demoted else "text"))
     for hold in world.holds:
         what = f"minimum pinned at {hold.minimum}" if hold.kind == "pin" else "PAUSED"
         line.append(Cell(f"   {what} by {clean(hold.by)}", "warn"))
+    line.append(Cell(f"   {snapshot.mode.upper()}: {panels.mode_words(snapshot)}", "dim"))
     return tuple(line)
+
+
+def _learned(world: World, pool: PoolView | None, state: ViewState) -> Line:
+    """Whether the forecast has earned its place, and whether the decisions were right."""
+    forecast, decision = outlook.forecast_of(world, pool, state.series), outlook.decision_of(world, pool)
+    lead = decision.lead if decision is not None else None
+    tally = forecast.regret if forecast is not None else None
+    style = "warn" if forecast is not None and forecast.demoted else "text"
+    return (Cell(f" {outlook.skill_words(forecast, lead)}   ", style), Cell(outlook.regret_words(tally), "dim"))
 
 
 def _stacked(
     world: World, snapshot: FleetSnapshot, pool: PoolView | None, chosen: DecisionView | None,
-    listed: list[JournalEntry], cursor: int, look: Look, size: Size, rest: int,
+    listed: list[JournalEntry], state: ViewState, look: Look, size: Size, rest: int,
 ) -> list[Line]:  # fmt: skip
-    """The 80x24 layout: chart, rules, history."""
+    """The 80x24 layout: chart, what was learned, rules, history."""
     reasons = why.of_decision(chosen, look, size.width - 2) if chosen else []
     need = len(reasons) + 1 if reasons else 2
     chart_rows, why_rows, list_rows = shares(
-        rest, (2, 0.5, 1), (0 if rest < 16 else 7, min(need, max(3, rest // 2)), 3)
+        rest, (2, 0.5, 1), (0 if rest < 16 else 8, min(need, max(3, rest // 2)), 3)
     )
     out: list[Line] = []
-    if chart_rows >= 6:
+    if chart_rows >= 7:
         out.append(draw.rule(f"demand: past | forecast   {clean(pool.pool) if pool else ''}", size.width))
-        out += _padded(charts.demand(world, snapshot, pool, look, size.width, chart_rows - 1), chart_rows - 1)
+        chart = charts.demand(world, snapshot, pool, look, size.width, chart_rows - 2, state.series, state.horizon)
+        out += [*_padded(chart, chart_rows - 2), _learned(world, pool, state)]
     elif chart_rows:
         why_rows += chart_rows
     out.append(draw.rule("why", size.width))
     shown = [(Cell(" "), *line) for line in reasons] or [(Cell(" nothing decided yet", "dim"),)]
     out += _padded(shown, why_rows - 1)
     out.append(draw.rule("history", size.width, f"{len(listed)}"))
-    out += _history(listed, cursor, snapshot, look, list_rows - 1, size.width)
+    out += _history(listed, state, snapshot, look, list_rows - 1, size.width)
     return out
 
 
 def _panels(
     world: World, snapshot: FleetSnapshot, pool: PoolView | None, chosen: DecisionView | None,
-    listed: list[JournalEntry], cursor: int, look: Look, size: Size, rest: int,
+    listed: list[JournalEntry], state: ViewState, look: Look, size: Size, rest: int,
 ) -> list[Line]:  # fmt: skip
-    chart_rows, why_rows, list_rows = shares(rest, (3, 1, 2), (12, 12, 8))
+    """Chart; why, counterfactual and skill; history and what starts cost."""
+    chart_rows, why_rows, list_rows = shares(rest, (3, 1, 2), (12, 14, 8))
     width, glyphs = size.width, look.glyphs
-    chart = charts.demand(world, snapshot, pool, look, width - 2, chart_rows - 2)
     title = f"Demand: past | forecast, p10 to p90   {clean(pool.pool) if pool else ''}"
-    reasons = why.of_decision(chosen, look, width - 46) if chosen else [(Cell("nothing decided yet", "dim"),)]
-    other = _counterfactual(chosen)
-    rows = _history(listed, cursor, snapshot, look, list_rows - 2, width - 2)
+    chart = charts.demand(world, snapshot, pool, look, width - 2, chart_rows - 3, state.series, state.horizon)
+    chart = [*_padded(chart, chart_rows - 3), _learned(world, pool, state)]
+    narrow = 42
+    reasons = (
+        why.of_decision(chosen, look, width - 2 * narrow - 4) if chosen else [(Cell("nothing decided yet", "dim"),)]
+    )
+    forecast, decision = outlook.forecast_of(world, pool, state.series), outlook.decision_of(world, pool)
+    table = outlook.skill_table(forecast, decision.lead if decision else None, narrow - 2, why_rows - 2)
+    rows = _history(listed, state, snapshot, look, list_rows - 2, width - narrow - 2)
     return [
         *draw.framed(title, chart, width, chart_rows, glyphs),
         *draw.beside(
-            draw.framed("Why", [(Cell(" "), *line) for line in reasons], width - 42, why_rows, glyphs),
-            draw.framed("Had it been decided otherwise", other, 42, why_rows, glyphs),
+            draw.framed("Why", [(Cell(" "), *line) for line in reasons], width - 2 * narrow, why_rows, glyphs),
+            draw.framed("Had it been decided otherwise", _counterfactual(chosen), narrow, why_rows, glyphs),
+            draw.framed("Forecast against what came, by lead", table, narrow, why_rows, glyphs),
         ),
-        *draw.framed(f"History   {len(listed)} entries", rows, width, list_rows, glyphs),
-    ]
+        *draw.beside(
+            draw.framed(f"History   {len(listed)} entries", rows, width - narrow, list_rows, glyphs),
+            draw.framed("What starts cost", outlook.start_cost(snapshot, pool, look, narrow - 2), narrow, list_rows,
+                        glyphs),
+        ),
+    ]  # fmt: skip
 
 
 def _counterfactual(chosen: DecisionView | None) -> list[Line]:
@@ -119,10 +136,11 @@ def _counterfactual(chosen: DecisionView | None) -> list[Line]:
 
 
 def _history(
-    listed: list[JournalEntry], cursor: int, snapshot: FleetSnapshot, look: Look, room: int, cells: int
+    listed: list[JournalEntry], state: ViewState, snapshot: FleetSnapshot, look: Look, room: int, cells: int
 ) -> list[Line]:
     if not listed:
         return [(Cell(" nothing decided yet", "dim"),)]
+    cursor = min(state.cursor("decisions"), len(listed) - 1)
     top = scrolled(0, cursor, len(listed), room)
     out: list[Line] = []
     for index, entry in enumerate(listed[top : top + max(0, room)], start=top):

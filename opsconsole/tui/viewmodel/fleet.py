@@ -146,7 +146,10 @@ def talk(world: World, snapshot: FleetSnapshot, look: Look, room: int) -> list[L
         ]
     keep = min(len(trouble), max(1, room // 2)) if room > 1 else 0
     several = len(snapshot.pools) > 1
-    said = [journal.line(e, look, snapshot.mode, several) for e in journal.decisions(world.journal)[: room - keep]]
+    said = [
+        journal.line(e, look, snapshot.mode, several)
+        for e in journal.decisions(world.journal, regrets=False)[: room - keep]
+    ]
     if not said:
         said = [(Cell(" nothing decided yet", "dim"),)]
     return [*said[: max(1, room - keep)], *trouble[:keep]]

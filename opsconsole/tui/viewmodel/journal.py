@@ -14,11 +14,13 @@ from opsconsole.tui.cells import Cell, Line, clean, left
 from opsconsole.tui.world import Look
 
 STYLES = {"decision": "accent", "plan": "accent", "outcome": "good", "replica": "text", "mode": "warn", "note": "text",
-          "alert": "warn", "error": "bad"}  # fmt: skip
+          "alert": "warn", "error": "bad", "regret": "dim"}  # fmt: skip
 
 
 def word(entry: JournalEntry, mode: str = "") -> str:
-    """The kind of entry, in capitals: ADVISE, HOLD, SCALE, DONE, NOTE..."""
+    """The kind of entry, in capitals: ADVISE, HOLD, SCALE, DONE, REGRET, NOTE..."""
+    if entry.kind == "regret":
+        return "REGRET"
     if entry.decision is not None:
         decision = entry.decision
         if decision.held or decision.current == decision.target:
@@ -45,6 +47,8 @@ def change(entry: JournalEntry) -> str:
 def style(entry: JournalEntry) -> str:
     if entry.outcome is not None and entry.outcome.status in ("failed", "refused"):
         return "bad"
+    if entry.kind == "regret" and entry.decision is not None and entry.decision.regret is not None:
+        return "bad" if entry.decision.regret.short > 0 else "dim"
     if entry.decision is not None and word(entry) == "HOLD":
         return "dim"
     return STYLES.get(entry.kind, "text")
@@ -52,7 +56,8 @@ def style(entry: JournalEntry) -> str:
 
 def line(entry: JournalEntry, look: Look, mode: str = "", pools: bool = False) -> Line:
     """One entry on one line."""
-    text = entry.decision.reason if entry.decision is not None and entry.decision.reason else entry.text
+    decided = entry.decision if entry.kind != "regret" else None
+    text = decided.reason if decided is not None and decided.reason else entry.text
     who = f" by {clean(entry.who)}" if entry.who not in ("auto", "") else ""
     out = [
         Cell(f" {fmt.clock(entry.at, look.zone)} ", "dim"),
@@ -70,11 +75,15 @@ def is_decision(entry: JournalEntry) -> bool:
     return entry.decision is not None or entry.plan is not None or entry.outcome is not None or entry.kind == "mode"
 
 
-def decisions(journal: Sequence[JournalEntry], pool: str | None = None) -> list[JournalEntry]:
+def decisions(journal: Sequence[JournalEntry], pool: str | None = None, regrets: bool = True) -> list[JournalEntry]:
     """Newest first: decisions that changed or held something worth saying, and what came of them."""
     picked: list[JournalEntry] = []
     for entry in reversed(journal):
-        if not is_decision(entry) or (pool and entry.pool and entry.pool != pool):
+        if (
+            not is_decision(entry)
+            or (entry.kind == "regret" and not regrets)
+            or (pool and entry.pool and entry.pool != pool)
+        ):
             continue
         picked.append(entry)
     return picked

@@ -107,7 +107,7 @@ def _load(
 
 
 def _decisions(world: World, snapshot: FleetSnapshot, look: Look, cells: int, height: int) -> list[Line]:
-    entries = journal.decisions(world.journal)[: max(1, height - 4)]
+    entries = journal.decisions(world.journal, regrets=False)[: max(1, height - 4)]
     several = len(snapshot.pools) > 1
     lines = [journal.line(entry, look, snapshot.mode, several) for entry in entries]
     if not lines:

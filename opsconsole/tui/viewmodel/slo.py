@@ -1,20 +1,23 @@
-"""SLO and goodput: objectives with budget and burn, goodput against what was offered, and which replica misses.
+"""SLO and goodput: objectives with their budgets, goodput against what was offered, where requests miss and in which.
 
-It must not turn a bound into a number: where TTFT and TPOT are exported apart, "both" is a range and says so. The
-trap: a class without requests in the window has no attainment, which is not 100 %.
+It must not decide what an objective's numbers mean; `objectives`, `misses` and `heat` do. The trap: the list of
+replicas is the screen's cursor, so it keeps a row however small the window.
 """
 
 from __future__ import annotations
 
-from opsconsole.domain.records import FleetSnapshot, PoolView, ReplicaView, SloView
+from opsconsole.domain.records import FleetSnapshot, PoolView, ReplicaView
 from opsconsole.tui import draw
 from opsconsole.tui import format as fmt
 from opsconsole.tui.cells import Cell, Line, clean, fit, left, right, tail
-from opsconsole.tui.layout import Size, scrolled
+from opsconsole.tui.layout import Form, Size, form, scrolled, shares
 from opsconsole.tui.state import ViewState
-from opsconsole.tui.viewmodel import bars, fleet, rows, summary
+from opsconsole.tui.viewmodel import bars, fleet, heat, misses, objectives, rows
 from opsconsole.tui.viewmodel.frame import Frame, framed_to
 from opsconsole.tui.world import Look, World, main_pool
+
+TITLES = ("TTFT ok", "TPOT ok", "BOTH", "GOOD/s", "LOST/s")
+NAME = 22
 
 
 def view(world: World, state: ViewState, look: Look, size: Size) -> Frame:
@@ -22,84 +25,74 @@ def view(world: World, state: ViewState, look: Look, size: Size) -> Frame:
     snapshot = world.snapshot
     if snapshot is None:
         return fleet.waiting(world, state, look, size, "SLO")
-    lines: list[Line] = [bars.header(world, state, look, size.width, "SLO")]
-    lines += objectives(snapshot, look, size.width)
-    pool = main_pool(snapshot, state.selected)
-    chart_rows = max(0, min(14, (size.height - len(lines) - 8) // 2))
-    if chart_rows >= 3 and pool is not None:
-        lines.append(draw.rule(f"goodput and offered, req/s, last hour   {clean(pool.pool)}", size.width))
-        lines += _goodput(world, pool, look, size.width, chart_rows)
-    losers = sorted(rows.matching(snapshot, state), key=_lost, reverse=True)
-    lines.append(draw.rule("where requests miss, by replica", size.width, f"{len(losers)} of {len(snapshot.replicas)}"))
-    lines.append(
-        (Cell("  " + left("REPLICA", 22) + "".join(right(t, 9) for t in TITLES) + "  share of misses", "dim"),)
-    )
-    start = len(lines)
-    room = max(0, size.height - start - 2)
+    losers = sorted(rows.matching(snapshot, state), key=misses.lost, reverse=True)
     order = tuple(r.replica for r in losers)
+    head = [bars.header(world, state, look, size.width, "SLO")]
+    draw_body = _panels if form(size) is Form.PANELS else _stacked
+    body, start, room = draw_body(world, snapshot, losers, state, look, Size(size.width, size.height - 2))
     cursor = order.index(state.selected) if state.selected in order else 0
     top = scrolled(0, cursor, len(losers), room)
-    whole = sum(_lost(r) for r in losers)
-    for replica in losers[top : top + room]:
-        line = _replica(replica, whole, look, replica.replica == state.selected)
-        lines.append(fit(line, size.width))
-    note = _note(snapshot)
-    lines += [()] * (size.height - 2 - len(lines))
-    lines.append((Cell(f" {note}", "dim"),))
-    where = {start + i: name for i, name in enumerate(order[top : top + room])}
     foot = bars.foot(world, state, look, size.width)
-    return framed_to(lines, foot, size, targets=where, top=top, order=order, rows=len(order))
+    where = {start + 1 + i: name for i, name in enumerate(order[top : top + room])}
+    return framed_to([*head, *body], foot, size, targets=where, top=top, order=order, rows=len(order))
 
 
-TITLES = ("TTFT ok", "TPOT ok", "BOTH", "GOOD/s", "LOST/s")
+def _stacked(
+    world: World, snapshot: FleetSnapshot, losers: list[ReplicaView], state: ViewState, look: Look, size: Size
+) -> tuple[list[Line], int, int]:
+    """Objectives, goodput, where misses come from, replicas; the chart gives way first."""
+    across = size.width
+    pool = main_pool(snapshot, state.selected)
+    out = objectives.lines(snapshot, state.window, look, across)
+    came_from = misses.lines(losers, look, snapshot.at)
+    spare = size.height - len(out) - len(came_from) - 4  # two rules, titles, the note
+    chart = max(0, min(12, spare - max(2, min(6, len(losers)))))
+    if chart >= 3 and pool is not None:
+        out.append(draw.rule(f"goodput and offered, req/s, last hour   {clean(pool.pool)}", across))
+        out += goodput(world, snapshot, pool, look, across, chart - 1)
+    out.append(draw.rule("where requests miss", across, f"{len(losers)} of {len(snapshot.replicas)}"))
+    out += came_from
+    out.append(_titles(across))
+    start = len(out)
+    room = max(0, size.height - start - 1)
+    out += _rows(losers, world, state, look, across, room)
+    out += [()] * (size.height - 1 - len(out))
+    out.append((Cell(f" {_note(snapshot)}", "dim"),))
+    return out, start, room
 
 
-def objectives(snapshot: FleetSnapshot, look: Look, cells: int) -> list[Line]:
-    """One line for each class of each pool."""
-    wide = cells >= 100
-    head = (
-        left(" OBJECTIVE", 30 if wide else 24) + right("MET", 9) + right("TARGET", 8) + "  " + left("BUDGET LEFT", 17)
-    )
-    out: list[Line] = [(Cell(head + right("BURN", 7) + right("LONG", 7) + "  RUNS OUT", "dim"),)]
-    for pool in snapshot.pools:
-        for slo in pool.slos:
-            out.append(_objective(pool, slo, look, 30 if wide else 24, len(snapshot.pools) > 1))
-    if len(out) == 1:
-        out.append((Cell(" no objective is set", "dim"),))
-    return out
+def _panels(
+    world: World, snapshot: FleetSnapshot, losers: list[ReplicaView], state: ViewState, look: Look, size: Size
+) -> tuple[list[Line], int, int]:
+    """Framed: objectives, goodput beside misses, heat map beside replicas, notes."""
+    across, half, glyphs = size.width, size.width // 2, look.glyphs
+    pool = main_pool(snapshot, state.selected)
+    said = objectives.lines(snapshot, state.window, look, across - 2)
+    notes = [(Cell(f"{text}", "dim"),) for text in _notes(snapshot)]
+    rest = size.height - len(said) - 2 - len(notes) - 2
+    upper, lower = shares(rest, (1, 1.6), (8, 8))
+    out = draw.framed("Objectives", said, across, len(said) + 2, glyphs)
+    chart = goodput(world, snapshot, pool, look, half - 2, upper - 2) if pool else []
+    out += draw.beside(
+        draw.framed(f"Goodput and offered, req/s, last hour   {clean(pool.pool) if pool else ''}", chart, half, upper,
+                    glyphs),
+        draw.framed("Where requests miss, now", misses.lines(losers, look, snapshot.at), across - half, upper, glyphs),
+    )  # fmt: skip
+    start = len(out) + 2
+    room = max(0, lower - 3)
+    beside = across - half - 2
+    listed = [_titles(beside), *_rows(losers, world, state, look, beside, room)]
+    out += draw.beside(
+        draw.framed("TTFT, last hour (rows are histogram buckets)", heat_map(world, snapshot, pool, look, half - 2,
+                    lower - 2), half, lower, glyphs),
+        draw.framed(f"Per replica   {len(losers)} of {len(snapshot.replicas)}", listed, across - half, lower, glyphs),
+    )  # fmt: skip
+    out += draw.framed("Notes on these numbers", notes, across, len(notes) + 2, glyphs)
+    return out, start, room
 
 
-def _objective(pool: PoolView, slo: SloView, look: Look, name_cells: int, several: bool) -> Line:
-    bounds = " ".join(f"{n}<{fmt.bound(b)}" for n, b in (("ttft", slo.ttft), ("tpot", slo.tpot)) if b is not None)
-    name = f"{clean(pool.pool)}/{clean(slo.name)}" if several else clean(slo.name)
-    budget = slo.budget_left
-    burning = slo.burn_short is not None and slo.burn_short > 1
-    return (
-        Cell(left(f" {name} {bounds}", name_cells)),
-        Cell(right(fmt.share(slo.attainment), 9), summary.met_style(slo.attainment, slo.target)),
-        Cell(right(f"{fmt.percent(slo.target, 1)}%", 8), "dim"),
-        Cell("  " + right(fmt.percent(max(0.0, budget) if budget is not None else None), 4) + " "),
-        Cell(draw.bar(budget, 12, look.glyphs), summary.budget_style(budget) if budget is not None else "dim"),
-        Cell(right(fmt.burn(slo.burn_short), 7), "bad" if burning else "text"),
-        Cell(right(fmt.burn(slo.burn_long), 7)),
-        Cell(f"  {_state(slo)}", "bad" if burning and _state(slo) != "holds" else "dim"),
-    )
-
-
-def _state(slo: SloView) -> str:
-    """In words: holds, burning, spent."""
-    if slo.attainment is None:
-        return "no requests yet"
-    if slo.budget_left is not None and slo.budget_left <= 0:
-        return "budget spent"
-    if slo.burn_short is None:
-        return fmt.MISSING
-    if slo.burn_short >= 6:
-        return "FAST BURN"
-    return "burning" if slo.burn_short > 1 else "holds"
-
-
-def _goodput(world: World, pool: PoolView, look: Look, cells: int, height: int) -> list[Line]:
+def goodput(world: World, snapshot: FleetSnapshot, pool: PoolView, look: Look, cells: int, height: int) -> list[Line]:
+    """Offered above, goodput below, on one scale; then what is lost between them."""
     offered: list[float | None] = []
     good: list[float | None] = []
     for old in world.history:
@@ -109,33 +102,74 @@ def _goodput(world: World, pool: PoolView, look: Look, cells: int, height: int) 
     offered.append(pool.request_rate)
     good.append(pool.goodput)
     top = draw.bounds([*offered, *good])[1]
-    half = max(1, height // 2)
-    out = draw.area(offered, cells, height - half, look.glyphs, 0.0, top, f"offered {fmt.rate(pool.request_rate)}")
+    say_lost = height >= 5
+    rows_left = height - 1 if say_lost else height
+    half = max(1, rows_left // 2)
+    out = draw.area(offered, cells, rows_left - half, look.glyphs, 0.0, top, f"offered {fmt.rate(pool.request_rate)}")
     out += draw.area(good, cells, half, look.glyphs, 0.0, top, f"goodput {fmt.rate(pool.goodput)}", "good")
-    return out
+    return [*out, _between(pool)] if say_lost else out
 
 
-def _lost(replica: ReplicaView) -> float:
-    """Requests a second that missed, the sure part of them."""
-    if replica.request_rate is None or replica.attainment is None:
-        return 0.0
-    return replica.request_rate * (1 - replica.attainment.high)
+def _between(pool: PoolView) -> Line:
+    """lost 1.7 req/s: 5.1% of what was offered; what the agent knows of the knee comes with the capacity."""
+    offered, good = fmt.known(pool.request_rate), fmt.known(pool.goodput)
+    if offered is None or good is None or offered <= 0:
+        return (Cell(" lost --", "dim"),)
+    gone = max(0.0, offered - good)
+    return (Cell(f" lost {fmt.rate(gone)} req/s: {fmt.percent(gone / offered, 1)}% of what was offered", "dim"),)
 
 
-def _replica(replica: ReplicaView, whole: float, look: Look, selected: bool) -> Line:
-    lost = _lost(replica)
+def heat_map(
+    world: World, snapshot: FleetSnapshot, pool: PoolView | None, look: Look, cells: int, height: int
+) -> list[Line]:
+    """TTFT of the pool over the last hour."""
+    if pool is None:
+        return [(Cell(" no pool", "dim"),)]
+    moments = [(old.at, then.ttft_buckets if (then := old.pool(pool.pool)) else None) for old in world.history]
+    moments.append((snapshot.at, pool.ttft_buckets))
+    bound = next((slo.ttft for slo in pool.slos if slo.ttft is not None), None)
+    drawn = heat.heat(moments, bound, cells, height - 1, look)
+    since, until = fmt.clock(moments[0][0], look.zone, False), fmt.clock(snapshot.at, look.zone, False)
+    axis = left("", heat.LABEL) + look.glyphs.corners[2] + since
+    axis += right(f"{until} now", max(0, cells - len(axis)))
+    return [*drawn, (Cell(axis, "dim"),)] if len(drawn) > 1 else drawn
+
+
+def _titles(cells: int) -> Line:
+    trend = "  TREND" if cells < 80 else "  share of misses   TREND"
+    return (Cell("  " + left("REPLICA", NAME) + "".join(right(t, 9) for t in TITLES) + trend, "dim"),)
+
+
+def _rows(losers: list[ReplicaView], world: World, state: ViewState, look: Look, cells: int, room: int) -> list[Line]:
+    names = [r.replica for r in losers]
+    cursor = names.index(state.selected) if state.selected in names else 0
+    top = scrolled(0, cursor, len(losers), room)
+    whole = sum(misses.lost(r) for r in losers)
+    return [
+        fit(_replica(replica, whole, world, look, cells, replica.replica == state.selected), cells)
+        for replica in losers[top : top + room]
+    ]
+
+
+def _replica(replica: ReplicaView, whole: float, world: World, look: Look, cells: int, selected: bool) -> Line:
+    missed = misses.lost(replica)
     known = replica.attainment is not None
-    cells = (
+    numbers = (
         fmt.share(replica.ttft_ok), fmt.share(replica.tpot_ok), fmt.share(replica.attainment),
-        fmt.rate(replica.goodput), fmt.rate(lost) if known else fmt.MISSING,
+        fmt.rate(replica.goodput), fmt.rate(missed) if known else fmt.MISSING,
     )  # fmt: skip
-    part = lost / whole if whole > 0 and known else None
+    part = missed / whole if whole > 0 and known else None
+    spark = draw.spark(world.trends.replica(replica.replica, "met"), 8 if cells >= 80 else 7, look.glyphs, 0.0, 1.0)
+    share = (
+        Cell("  " + draw.bar(part, 10, look.glyphs), "bar"),
+        Cell(left(f" {fmt.percent(part)}%" if part is not None else "", 8), "dim"),
+    )
     line = (
         Cell("> " if selected else "  ", "mark"),
-        Cell(tail(clean(replica.replica), 22)),
-        Cell("".join(right(text, 9) for text in cells)),
-        Cell("  " + draw.bar(part, 10, look.glyphs), "bar"),
-        Cell(f" {fmt.percent(part)}%" if part is not None else "", "dim"),
+        Cell(tail(clean(replica.replica), NAME)),
+        Cell("".join(right(text, 9) for text in numbers)),
+        *(share if cells >= 80 else ()),
+        Cell(f"  {spark}" if cells < 80 or cells >= 98 else "", "spark"),
     )
     return tuple(Cell(c.text, f"{c.style}|sel") for c in line) if selected else line
 
@@ -145,3 +179,12 @@ def _note(snapshot: FleetSnapshot) -> str:
     if exact and all(exact):
         return "both: exact, counted for each request. LOST/s: offered and outside a bound."
     return "both: a range where the engine exports TTFT and TPOT apart. LOST/s: the sure part of what missed."
+
+
+def _notes(snapshot: FleetSnapshot) -> tuple[str, ...]:
+    return (
+        _note(snapshot),
+        "by phase: an estimate; what missed TTFT is divided as its 95th percentile divides between queue and prefill.",
+        "Shares are of requests offered. STALE, DOWN and WARM replicas are left out. A bound between histogram edges "
+        "is shown as a range.",
+    )

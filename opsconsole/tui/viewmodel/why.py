@@ -6,11 +6,11 @@ explained as it was made, from its own trace, not from the fleet as it is now.
 
 from __future__ import annotations
 
-from opsconsole.domain.records import AlertView, DecisionView, JournalEntry, ReplicaView
+from opsconsole.domain.records import AlertView, DecisionView, JournalEntry, RegretView, ReplicaView
 from opsconsole.tui import format as fmt
 from opsconsole.tui.cells import Cell, Line, clean, left, plain, right, wrap
 from opsconsole.tui.state import ViewState
-from opsconsole.tui.viewmodel import lists
+from opsconsole.tui.viewmodel import lists, outlook
 from opsconsole.tui.world import Look, World
 
 
@@ -87,9 +87,26 @@ def of_decision(decision: DecisionView, look: Look, cells: int) -> list[Line]:
         ))  # fmt: skip
     for words, count in decision.counterfactual.items():
         out.append((Cell(f"{count} {clean(words)}", "dim"),))
+    known = decision.capacity is not None or decision.lead is not None
+    if known:
+        of_one = outlook.capacity_words(decision, decision.current)
+        behind = (of_one, outlook.lead_words(decision), outlook.supply_words(decision, look))
+        out += _text("; ".join(words for words in behind if words), cells, "dim")
+    if decision.regret is not None:
+        out += _text(
+            f"afterwards: {regret_text(decision.regret)}", cells, "bad" if decision.regret.short > 0 else "text"
+        )
     if decision.drain:
         out += _text(f"would drain first: {', '.join(decision.drain)}", cells, "text")
     return out
+
+
+def regret_text(regret: RegretView) -> str:
+    """What the decision should have been."""
+    if regret.text:
+        return regret.text
+    gap = f"{regret.short} too few" if regret.short > 0 else f"{-regret.short} too many" if regret.short else "right"
+    return f"{regret.needed} were needed, {regret.target} decided: {gap}"
 
 
 def of_entry(entry: JournalEntry, world: World, look: Look, cells: int) -> list[Line]:

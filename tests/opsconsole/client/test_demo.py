@@ -11,6 +11,7 @@ import pytest
 from opsconsole.client.agent import AgentClient
 from opsconsole.client.demo import serve
 from opsconsole.client.demo_agent import DemoAgent
+from opsconsole.client.demo_views import forecasts
 from opsconsole.clock import SystemClock
 from opsconsole.domain.records import FleetSnapshot, PlanKind, ReplicaState
 from opsconsole.errors import PlanRefused, UsageError
@@ -62,10 +63,34 @@ async def test_everything_a_screen_asks_for_is_answered(client: AgentClient) -> 
     past = await client.at(START - 300)
     assert past is not None and past.at <= START - 300 and past.replicas
     await client.alerts()
-    assert await client.findings() == () and await client.holds() == ()
+    assert [found["rule"] for found in await client.findings()] == ["PX101"] and await client.holds() == ()
     async for streamed in client.stream():
         assert streamed.tick >= snapshot.tick
         break
+
+
+def test_decisions_carry_what_the_decisions_screen_draws() -> None:
+    time = Moving()
+    agent = DemoAgent(time.now)
+    decision = agent.decided["chat"]
+    assert decision.capacity is not None and decision.capacity.request_rate
+    assert decision.lead and not decision.lead_assumed and decision.supply[0].at == decision.at
+    told = [entry for entry in agent.journal if entry.kind == "regret"]
+    assert told and all(entry.decision is not None and entry.decision.regret is not None for entry in told)
+    view = forecasts(agent.world, agent.seed, agent.hindsight)[0]
+    assert view.regret is not None and view.regret.decisions > 50 and 0 <= view.regret.right <= 1
+    assert view.record and len(view.record[0].coverage) == len(view.levels)
+
+
+def test_the_slo_screen_gets_its_windows_buckets_and_the_cost_of_starts() -> None:
+    time = Moving()
+    agent = DemoAgent(time.now)
+    snapshot = run_on(agent, time, 5)
+    pool = snapshot.pools[0]
+    assert pool.ttft_buckets is not None and pool.ttft_buckets.count > 0
+    assert list(pool.ttft_buckets.counts) == sorted(pool.ttft_buckets.counts)
+    assert pool.slos[0].attainment_short is not None and pool.slos[0].attainment_long is not None
+    assert pool.start_s and set(pool.start_s) <= {"schedule", "pull", "load", "compile", "warm"}
 
 
 async def test_a_stale_replica_keeps_its_values_and_says_why(client: AgentClient) -> None:

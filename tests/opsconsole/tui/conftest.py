@@ -17,6 +17,8 @@ import pytest
 from opsconsole.clock import ManualClock
 from opsconsole.domain.records import (
     AlertView,
+    Buckets,
+    CapacityView,
     DecisionView,
     FleetSnapshot,
     ForecastView,
@@ -24,16 +26,20 @@ from opsconsole.domain.records import (
     Interval,
     JournalEntry,
     LatencyView,
+    LeadRecord,
     Outcome,
     Plan,
     PlanKind,
     PoolView,
+    RegretTally,
+    RegretView,
     ReplicaState,
     ReplicaView,
     RuleTrace,
     Sample,
     SloView,
     SourceView,
+    SupplyPoint,
 )
 from opsconsole.errors import OpsConsoleError
 from opsconsole.tui.app import ConsoleApp
@@ -58,6 +64,7 @@ def serving(name: str, state: ReplicaState, why: str, facts: Sequence[float]) ->
         name, state, why, waiting=waiting, running=running, kv_usage=kv, preempt_rate=preempt / 60, hit_rate=hit,
         prompt_rate=came, output_rate=went, request_rate=went / 200, goodput=went / 200 * slo, streams=int(running),
         ttft=LatencyView(ttft / 3.5, ttft, ttft * 1.9, 200), tpot=LatencyView(tpot / 1.8, tpot, tpot * 1.3, 200),
+        queue_time=LatencyView(ttft / 6, ttft * 0.74, ttft * 1.5, 200), e2e=LatencyView(6.0, 5 + 4 * ttft, 31.0, 200),
         attainment=Interval(slo, slo), ttft_ok=Interval(slo, slo), tpot_ok=Interval(0.99, 0.99),
         sample=Sample(f"llama-8b-7d9-{name}", AT, kv_capacity_tokens=131_072.0, max_running=16.0,
                       finished_by_reason={"stop": 90.0, "length": 10.0}),
@@ -82,6 +89,13 @@ def fleet_replicas() -> tuple[ReplicaView, ...]:
     )  # fmt: skip
 
 
+def ttft_buckets(slow: float) -> Buckets:
+    """A minute's TTFT, the slower the larger `slow`."""
+    bounds = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, float("inf"))
+    shares = (0.3 - 0.3 * slow, 0.7 - 0.5 * slow, 0.9 - 0.4 * slow, 0.98 - 0.2 * slow, 1 - 0.1 * slow, 1.0, 1.0, 1.0)
+    return Buckets(bounds, tuple(round(200 * share) for share in shares))
+
+
 def chat_pool(**facts: Any) -> PoolView:
     base: dict[str, Any] = {
         "model": "llama-8b", "want": 9, "ready": 6, "warming": 1, "draining": 1, "stale": 1, "minimum": 2,
@@ -90,7 +104,10 @@ def chat_pool(**facts: Any) -> PoolView:
         "prompt_rate": 33_100.0, "output_rate": 4470.0, "ttft": LatencyView(0.19, 2.87, 5.0, 1900),
         "tpot": LatencyView(0.03, 0.069, 0.09, 1900), "goodput": 31.4, "gpus": 9, "price_per_hour": 22.4,
         "slos": (SloView("default", 1.0, 0.05, 0.98, Interval(0.968, 1.0), Interval(0.972, 0.972),
-                         Interval(0.996, 0.996), 2.9, 1.5, 0.41),),
+                         Interval(0.996, 0.996), 2.9, 1.5, 0.41, attainment_short=Interval(0.936, 0.942),
+                         attainment_long=Interval(0.965, 0.97)),),
+        "ttft_buckets": ttft_buckets(0.5), "start_s": {"pull": 90.0, "load": 240.0, "compile": 120.0, "warm": 30.0},
+        "start_since": AT - 86_400,
     }  # fmt: skip
     return PoolView("chat", **(base | facts))
 
@@ -114,7 +131,12 @@ def decision(current: int = 8, target: int = 9, at: float = AT - 11) -> Decision
     return DecisionView(
         at, "chat", current, target, "step limit", "queue 27>24 for 45s; forecast p90 271>cap 224", trace,
         counterfactual={"without the step limit": 10, "with a queue below 24": 8},
+        capacity=CapacityView(4.4, 6600.0, 880.0, 0.9, 1.1, "learned", 12), lead=105.0, lead_assumed=False,
+        supply=(SupplyPoint(at, 6), SupplyPoint(AT + 42, 7), SupplyPoint(AT + 300, 9)),
     )  # fmt: skip
+
+
+REGRET = RegretView("chat", AT - 230, AT - 130, 105.0, 8, 9, 8.6, 37.8, "requests/s")
 
 
 def fleet_journal() -> tuple[JournalEntry, ...]:
@@ -125,6 +147,8 @@ def fleet_journal() -> tuple[JournalEntry, ...]:
         JournalEntry(3, AT - 379, "outcome", "chat", "ttft p95 1.9s -> 0.6s in 2m40s", who="ana",
                      outcome=Outcome("p1", "done", AT - 379, "ttft p95 1.9s -> 0.6s", by="ana")),
         JournalEntry(4, AT - 206, "decision", "chat", "cooldown 180s left 43s", decision=decision(8, 8, AT - 206)),
+        JournalEntry(7, AT - 130, "regret", "chat", "chat decided 8; 8.6 replicas' worth came: 9 were needed",
+                     decision=replace(decision(7, 8, AT - 230), regret=REGRET)),
         JournalEntry(5, AT - 41, "replica", "chat", "llama-8b-7d9-dz9: OK -> STALE, scrape timed out 3x"),
         JournalEntry(6, AT - 11, "decision", "chat", "queue 27>24", decision=decision()),
     )  # fmt: skip
@@ -135,7 +159,10 @@ def fleet_history() -> tuple[FleetSnapshot, ...]:
     for index in range(60):
         at = AT - 60 * (60 - index)
         rate = 20 + 8 * (index / 60) + (index % 7) * 0.5
-        pool = chat_pool(request_rate=rate, goodput=rate * 0.97, hit_rate=0.5 + index / 500)
+        slow = max(0.0, index / 60 - 0.3)
+        pool = chat_pool(
+            request_rate=rate, goodput=rate * 0.97, hit_rate=0.5 + index / 500, ttft_buckets=ttft_buckets(slow)
+        )
         out.append(fleet_snapshot((), at=at, tick=index, pools=(pool,)))
     return tuple(out)
 
@@ -144,7 +171,13 @@ def forecast() -> ForecastView:
     leads = tuple(float(60 * i) for i in range(1, 16))
     middle = [28 + i * 0.6 for i in range(15)]
     quantiles = tuple((m * 0.9, m, m * 1.12) for m in middle)
-    return ForecastView("chat", "requests/s", AT - 31, leads, (0.1, 0.5, 0.9), quantiles, "holt-winters(60s)")
+    record = tuple(
+        LeadRecord(60.0 * i, 200 - i, 0.29 - i / 60, (0.11, 0.52, 0.91 - i / 200)) for i in (1, 2, 5, 10, 15)
+    )
+    return ForecastView(
+        "chat", "requests/s", AT - 31, leads, (0.1, 0.5, 0.9), quantiles, "holt-winters(60s)", step=60.0, bought=0.9,
+        weights={"ets": 0.62, "seasonal": 0.38}, record=record, regret=RegretTally(42, 0.93, 0.1, 0.4, AT - 3600),
+    )  # fmt: skip
 
 
 def fleet_trends() -> Trends:

@@ -218,5 +218,5 @@ def test_copy_gives_the_row_and_where_its_numbers_come_from(shell: Recorder) -> 
 def test_lists_of_entries_have_a_cursor_of_their_own(shell: Recorder) -> None:
     session = do(shell, "page_events", "down", "down")
     assert session.state.cursor("events") == 2
-    assert do(shell, "last").state.cursor("events") == 7
+    assert do(shell, "last").state.cursor("events") == 8
     assert session.state.selected == X2K
