@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from opsconsole.simulate.fleet import Fleet
 from opsconsole.simulate.outcome import RunOutcome
 from opsconsole.simulate.settings import Arrival, FleetSettings, PolicyHandle
 
@@ -17,6 +18,4 @@ __all__ = ["Arrival", "FleetSettings", "PolicyHandle", "RunOutcome", "simulate"]
 
 def simulate(arrivals: Iterable[Arrival], policy: PolicyHandle, settings: FleetSettings) -> RunOutcome:
     """Run the fleet until the last request is done or given up. Deterministic from `settings.seed`."""
-    from opsconsole.simulate.fleet import Fleet
-
     return Fleet(policy, settings).run(arrivals)

@@ -193,6 +193,8 @@ class FleetSettings:
     lead_s: float | None = None  # the lead that laws are told; None = cold start + one tick
     failures: Failures = Failures()
     warm_up_s: float = 0.0  # arrivals before this are simulated and not scored; hours before it are not counted
+    until_s: float | None = None  # where the load ends, and with it the books; None = the last arrival
+    patience_s: float = 600.0  # requests still open this long after the end have failed
     rows: bool = False  # keep one row per request
     seed: int = 1
 
@@ -202,6 +204,9 @@ class FleetSettings:
         _above("scrape interval", self.scrape_s)
         _at_least("initial replicas", self.initial, 0)
         _at_least("warm-up", self.warm_up_s, 0.0, "s")
+        _at_least("patience", self.patience_s, 0.0, "s")
+        if self.until_s is not None:
+            _at_least("end of the load", self.until_s, self.warm_up_s, "s")
         if self.lead_s is not None:
             _at_least("lead", self.lead_s, 0.0, "s")
         problems = self.limits.problems(self.scrape_s)

@@ -1,0 +1,186 @@
+"""The simulated replica against the engine's own scheduler, and against itself one step at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.config import EngineConfig
+from engine.core import EngineCore
+from engine.request import Request, SamplingParams
+from engine.step_time import StandInRunner, StandInSampler, StepTimeModel
+from opsconsole.simulate.replica import NEVER, Replica
+from opsconsole.simulate.sequence import Sequence
+from opsconsole.simulate.settings import DEFAULT_REPLICA, Arrival, ReplicaModel
+from opsconsole.simulate.steptime import StepCurve
+
+BLOCK = 4
+STEP = StepTimeModel(0.01, 0.001, 1e-5, 2e-4, 1e-6)
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """A small machine and a load that presses on every limit of it."""
+
+    seed: int
+    kv_blocks: int = 40
+    chunk: int = 24
+    max_seqs: int = 6
+    count: int = 40
+    rate: float = 8.0
+    openings: int = 3
+    caching: bool = True
+
+    def model(self) -> ReplicaModel:
+        return ReplicaModel(
+            "small",
+            StepCurve.of_engine(STEP),
+            kv_blocks=self.kv_blocks,
+            block_size=BLOCK,
+            chunk=self.chunk,
+            max_seqs=self.max_seqs,
+            hash_tokens=BLOCK,
+            prefix_cache=self.caching,
+        )
+
+    def arrivals(self) -> list[Arrival]:
+        draw = Random(self.seed)
+        at, out = 0.0, []
+        for _ in range(self.count):
+            at += draw.expovariate(self.rate)
+            shared = draw.randrange(0, 9)
+            opening = draw.randrange(self.openings)
+            blocks = tuple(1000 * opening + i for i in range(shared))
+            out.append(Arrival(at, shared * BLOCK + draw.randrange(1, 30), draw.randrange(1, 40), blocks))
+        return out
+
+
+@dataclass(frozen=True, slots=True)
+class Fate:
+    first: float | None
+    last: float | None
+    preemptions: int
+    cached: int | None
+
+
+def by_engine(load: Load) -> list[Fate]:
+    """The engine's core on a virtual clock."""
+    clock = [0.0]
+
+    def elapse(seconds: float) -> None:
+        clock[0] += seconds
+
+    config = EngineConfig(
+        "m",
+        kv_blocks=load.kv_blocks,
+        max_model_len=load.kv_blocks * BLOCK,
+        block_size=BLOCK,
+        chunk=load.chunk,
+        max_seqs=load.max_seqs,
+        prefix_cache=load.caching,
+    )
+    runner = StandInRunner(load.kv_blocks, BLOCK, 50, STEP, elapse)
+    core = EngineCore(config, runner, StandInSampler(50), lambda: clock[0])
+    requests = [_request(i, arrival) for i, arrival in enumerate(load.arrivals())]
+    waiting = list(requests)
+    while waiting or core.has_work:
+        while waiting and waiting[0].arrival <= clock[0]:
+            core.add(waiting.pop(0))
+        if core.has_work:
+            core.step()
+            core.check()
+        elif waiting:
+            clock[0] = waiting[0].arrival
+    return [Fate(r.first_token_at, r.last_token_at, r.preemptions, r.cached_tokens) for r in requests]
+
+
+def _request(number: int, arrival: Arrival) -> Request:
+    """Equal blocks are equal tokens; what follows them is the request's own."""
+    tokens = [1 + block * BLOCK + i for block in arrival.blocks for i in range(BLOCK)]
+    own = 10_000_000 + number * 1000
+    tokens += range(own, own + arrival.prompt_tokens - len(tokens))
+    params = SamplingParams(arrival.output_tokens, ignore_eos=True)
+    return Request(str(number), tuple(tokens), params, arrival.at)
+
+
+def by_replica(model: ReplicaModel, arrivals: list[Arrival], fast: bool = True) -> list[Fate]:
+    """The simulated replica alone."""
+    sequences = list(_run(Replica(model, fast), arrivals))
+    return [Fate(s.first, s.last, s.preemptions, s.cached) for s in sequences]
+
+
+def _run(replica: Replica, arrivals: list[Arrival]) -> Iterator[Sequence]:
+    sequences = [Sequence(i, a.at, a.prompt_tokens, a.output_tokens, a.blocks) for i, a in enumerate(arrivals)]
+    for sequence in sequences:
+        while replica.next_at < sequence.arrived:
+            replica.finish_run()
+            replica.check()
+        replica.submit(sequence, sequence.arrived)
+        replica.check()
+    while replica.next_at != NEVER:
+        replica.finish_run()
+        replica.check()
+    assert replica.kv.free == replica.kv.total, "blocks are still held after the last request"
+    assert sum(s.output for s in sequences) == replica.output_tokens
+    return iter(sequences)
+
+
+def assert_same(one: list[Fate], other: list[Fate]) -> None:
+    for number, (a, b) in enumerate(zip(one, other, strict=True)):
+        assert a.first == pytest.approx(b.first, abs=1e-9), f"first token of {number}"
+        assert a.last == pytest.approx(b.last, abs=1e-9), f"last token of {number}"
+        assert (a.preemptions, a.cached) == (b.preemptions, b.cached), f"fate of {number}"
+
+
+LOADS = st.builds(
+    Load,
+    seed=st.integers(0, 10_000),
+    kv_blocks=st.integers(26, 70),
+    chunk=st.integers(8, 40),
+    max_seqs=st.integers(1, 8),
+    rate=st.floats(1.0, 30.0),
+    openings=st.integers(1, 4),
+    caching=st.booleans(),
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(LOADS)
+def test_the_replica_is_the_engines_scheduler_to_the_nanosecond(load: Load) -> None:
+    assert_same(by_replica(load.model(), load.arrivals()), by_engine(load))
+
+
+@settings(max_examples=40, deadline=None)
+@given(LOADS)
+def test_closed_form_equals_step_by_step(load: Load) -> None:
+    assert_same(by_replica(load.model(), load.arrivals()), by_replica(load.model(), load.arrivals(), fast=False))
+
+
+def test_the_loads_press_on_every_limit() -> None:
+    fates = [fate for seed in range(8) for fate in by_engine(Load(seed))]
+    assert sum(f.preemptions for f in fates) > 10
+    assert sum(f.cached or 0 for f in fates) > 100
+
+
+def test_closed_form_equals_step_by_step_on_the_default_replica_under_pressure() -> None:
+    draw, at, arrivals = Random(5), 0.0, []
+    for _ in range(300):
+        at += draw.expovariate(9.0)
+        arrivals.append(Arrival(at, draw.randrange(50, 6000), draw.randrange(1, 400)))
+    model = replace(DEFAULT_REPLICA, kv_blocks=4000)
+    fast, slow = by_replica(model, arrivals), by_replica(model, arrivals, fast=False)
+    assert_same(fast, slow)
+    assert sum(f.preemptions for f in fast) > 0
+
+
+def test_a_lone_request_takes_its_prefill_and_its_decodes() -> None:
+    (fate,) = by_replica(DEFAULT_REPLICA, [Arrival(1.0, 1000, 3)])
+    step = DEFAULT_REPLICA.step
+    first = 1.0 + step.seconds(0, 0, 512) + step.seconds(0, 0, 488)
+    assert fate.first == pytest.approx(first)
+    assert fate.last == pytest.approx(first + step.seconds(1, 1001) + step.seconds(1, 1002))
