@@ -32,13 +32,16 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class PoolState:
-    """A pool as the world holds it now. `version` moves with every change of it; `owner` is another writer, if any."""
+    """A pool as the world holds it now. `version` moves with every change of it; `owner` is another writer, if any;
+    `hold` says why nothing may be changed now though nobody else writes it (another daemon leads, an operator's pause).
+    """
 
     pool: str
     want: int
     members: tuple[Member, ...] = ()
     version: str = ""
     owner: str | None = None
+    hold: str | None = None
 
     def member(self, name: str) -> Member | None:
         return next((m for m in self.members if m.name == name), None)

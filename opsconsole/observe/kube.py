@@ -15,9 +15,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from opsconsole.clock import Clock
+from opsconsole.cluster.pods import Pod
 from opsconsole.domain.records import SourceView
 from opsconsole.errors import SourceErrorKind
-from opsconsole.observe.kube_pods import Pod, PodRules, as_target
+from opsconsole.observe.kube_pods import PodRules, as_target
 from opsconsole.observe.source import Target
 
 NewApi = Callable[[], Awaitable[Any]]
@@ -67,7 +68,7 @@ class KubeTargets:
             self._task = asyncio.create_task(self._follow())
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._listed.wait(), self._options.first_s)
-        found = [as_target(pod, self._options.rules) for _, pod in sorted(self._pods.items())]
+        found = [as_target(pod, self._options.rules, now) for _, pod in sorted(self._pods.items())]
         return tuple(target for target in found if target is not None)
 
     def names(self) -> frozenset[str] | None:

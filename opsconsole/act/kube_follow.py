@@ -1,0 +1,153 @@
+"""Acts under way, moved on step by step: wait for streams, shrink, confirm who went; or watch a growth arrive.
+
+It is stepped by whoever leads, also after another process began the act, and each step begins with a look at the
+world. The traps: a pod that vanishes while it drains is replaced by its controller, so the scale must shrink all the
+same; and a controller may take another pod than the one prepared, which is told and never passed over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from opsconsole.act.drain import Drain, Phase, advance
+from opsconsole.act.kube_acts import Act, gone_words
+from opsconsole.act.kube_choice import budget_words
+from opsconsole.act.kube_events import DRAINED, FAILED, RESCALED
+from opsconsole.act.kube_look import KubePool, Look, Looker, supply_words
+from opsconsole.act.kube_routing import Routing
+from opsconsole.act.kube_world import World
+from opsconsole.errors import PlanRefused
+
+CONFIRM_S = 60.0  # a controller that has not begun to remove the chosen pods by then has chosen others
+ARRIVE_S = 1800.0  # a growth that is not there by then is told as it is
+TOLD_EVERY_S = 5.0
+SETTLE_S = 10.0
+
+
+@dataclass(slots=True)
+class Follower:
+    """Moves the open acts of one pool on."""
+
+    world: World
+    of: KubePool
+    looker: Looker
+    routing: Routing
+    _drains: dict[str, tuple[Drain, ...]] = field(default_factory=dict)  # by plan id: how far, between two records
+
+    async def step(self) -> None:
+        """One step of every open act. Raises where the world cannot be asked or this process may not act."""
+        acts = self.world.acts().open_of(self.of.pool)
+        if not acts:
+            return
+        look = await self.looker.look(fresh=any(act.drains and not act.written for act in acts))
+        for act in acts:
+            moved = await self._moved(act, look)
+            if moved != act:
+                await self.world.save(moved)
+
+    async def _moved(self, act: Act, look: Look) -> Act:
+        if not act.drains:
+            return self._arriving(act, look)
+        if act.written:
+            return await self._confirmed(act, look)
+        return await self._drained(act, look)
+
+    def _arriving(self, act: Act, look: Look) -> Act:
+        """A growth: done when its pods are ready, and told as it is when they are late."""
+        now, at = self.world.clock.now(), look.scale.replicas
+        if not act.written and at != act.target:
+            if now - act.at < SETTLE_S:
+                return act  # a write that timed out may still arrive
+            return act.ended("failed", f"not carried out: the scale is at {at}, not at {act.target}", now)
+        if at != act.target:
+            return act.ended("done", f"overtaken: the scale is at {at} now; {supply_words(look, at)}", now)
+        ready = sum(p.ready for p in look.pods if not p.deleting)
+        if ready >= act.target:
+            return act.ended("done", f"{ready} of {act.target} ready", now)
+        if now - act.at > ARRIVE_S:
+            return act.ended("failed", f"after {now - act.at:.0f} s {supply_words(look, act.target)}", now)
+        return replace(act, written=True, written_at=act.written_at or now)
+
+    async def _drained(self, act: Act, look: Look) -> Act:
+        """A shrink before its write: look at the streams, and write once all may go."""
+        now, sight = self.world.clock.now(), self.world.sight
+        before = self._drains.get(act.plan_id, act.drains)
+        if {d.replica for d in before} != {d.replica for d in act.drains}:
+            before = act.drains  # some were put back meanwhile
+        drains = tuple(self._look_at(drain, look, now, sight.settle_s) for drain in before)
+        self._drains[act.plan_id] = drains
+        if not all(d.may_remove or d.phase is Phase.GONE for d in drains):
+            return self._told(act, drains, now)
+        against = self._against(drains, look)
+        if against is not None:
+            return replace(act, detail=f"drained, and waiting: {against}")
+        return await self._shrunk(replace(act, drains=drains), look)
+
+    def _look_at(self, drain: Drain, look: Look, now: float, settle_s: float) -> Drain:
+        pod = look.pod(drain.replica)
+        settled = replace(drain, settle_s=settle_s)
+        if pod is not None and not pod.ready and pod.url is None:
+            return advance(settled, now, 0)  # nothing runs in it, so nothing is served by it
+        streams = self.world.sight.streams(drain.replica, since=drain.began_at)
+        return advance(settled, now, streams, exists=not look.is_leaving(drain.replica))
+
+    def _told(self, act: Act, drains: tuple[Drain, ...], now: float) -> Act:
+        """Streams are written down now and then only: every record is a write of the lease."""
+        changed = [d.phase for d in drains] != [d.phase for d in act.drains]
+        text = "; ".join(d.text for d in drains)
+        due = text != act.detail and now - (act.written_at or 0.0) >= TOLD_EVERY_S
+        return replace(act, drains=drains, detail=text, written_at=now) if changed or due else act
+
+    def _against(self, drains: Sequence[Drain], look: Look) -> str | None:
+        if look.rolling:
+            return f"{self.of.workload} is rolling out, and nothing shrinks meanwhile"
+        going = [pod for d in drains if (pod := look.pod(d.replica)) is not None and not pod.deleting]
+        return budget_words(look.budgets, going)
+
+    async def _shrunk(self, act: Act, look: Look) -> Act:
+        """The write itself: mark the chosen ones as the cheapest to lose, then shrink the scale."""
+        now = self.world.clock.now()
+        if look.scale.replicas != act.target + len(act.drains):
+            await self._restore(act, look)
+            moved = f"the scale is at {look.scale.replicas} now, not at {act.target + len(act.drains)}"
+            return act.ended("failed", f"given up, the world moved: {moved}; its pods are back in service", now)
+        chosen = {d.replica for d in act.drains}
+        if not self.of.workload.by_ordinal:
+            going = [p for p in look.pods if p.name in chosen and not p.deleting]
+            await asyncio.gather(*(self.routing.mark_cheap(pod) for pod in going))
+        try:
+            await self.world.scaler.write(self.of.workload, look.scale, act.target)
+        except PlanRefused as error:
+            self.world.lease.fence(0.0)  # no longer the leader: the next one goes on with it
+            await self._restore(act, look)
+            await self.world.herald.tell(self.of.workload, look.thing, FAILED, str(error))
+            return act.ended("failed", f"{error} Its pods are back in service.", now)
+        told = f"New size: {act.target} (from {look.scale.replicas}); reason: {act.reason}"
+        await self.world.herald.tell(self.of.workload, look.thing, RESCALED, told)
+        others = tuple(p.name for p in look.pods if p.name not in chosen and not p.deleting)
+        return replace(act, written=True, written_at=now, others=others, detail="shrunk; waiting for the pods to go")
+
+    async def _confirmed(self, act: Act, look: Look) -> Act:
+        """A shrink after its write: whether the chosen pods went, and who went in their place."""
+        now = self.world.clock.now()
+        left = [d.replica for d in act.drains if not look.is_leaving(d.replica)]
+        taken = tuple(name for name in act.others if look.is_leaving(name))
+        if not left:
+            self._drains.pop(act.plan_id, None)
+            words = gone_words(act, taken)
+            await self.world.herald.tell(self.of.workload, look.thing, DRAINED, words)
+            return act.ended("done", words, now)
+        if now - (act.written_at or now) < CONFIRM_S:
+            return act
+        stayed = [pod for name in left if (pod := look.pod(name)) is not None]
+        await asyncio.gather(*(self.routing.put_back(pod) for pod in stayed))
+        words = f"{', '.join(left)} stayed and is back in service; the cluster took {', '.join(taken) or 'none yet'}"
+        return act.ended("failed", words, now)
+
+    async def _restore(self, act: Act, look: Look) -> None:
+        """Put an act's pods back into service."""
+        self._drains.pop(act.plan_id, None)
+        pods = [pod for d in act.drains if (pod := look.pod(d.replica)) is not None and not pod.deleting]
+        await asyncio.gather(*(self.routing.put_back(pod) for pod in pods))
