@@ -1,0 +1,213 @@
+"""The fluid fidelity: load as a flow in bins, replicas as supply, a backlog where supply falls short.
+
+The law is the live one, asked at its own period with the numbers of the last scrape. Figures are estimates, made to
+agree with the request level where both can run. It must not read files or clocks. The trap: within a bin the flow is
+even, so what a burst of seconds does to latency comes from `latency` alone.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import deque
+from dataclasses import dataclass, field
+
+from opsconsole.simulate.fluid_signals import Scraped, Signals
+from opsconsole.simulate.fluid_tally import Tally
+from opsconsole.simulate.latency import SCALES, Latency
+from opsconsole.simulate.outcome import RunOutcome
+from opsconsole.simulate.settings import FleetSettings, PolicyHandle
+from opsconsole.simulate.traces import Load
+from policies.memory import Memory
+
+EDGES = [math.sqrt(a * b) for a, b in itertools.pairwise(SCALES)]
+MANY = 64  # replicas beyond which latency is tabulated for rounded counts
+
+
+@dataclass(slots=True)
+class Fleet:
+    """Who serves, starts and drains; `want` is what was asked for last."""
+
+    cold_s: float
+    want: int
+    ready: int
+    starting: deque[tuple[str, float, float]] = field(default_factory=deque)  # name, asked at, ready at
+    draining: deque[float] = field(default_factory=deque)  # gone at
+    fresh: list[str] = field(default_factory=list)
+    born: int = 0
+
+    def move(self, now: float) -> None:
+        while self.starting and self.starting[0][2] <= now + 1e-9:
+            self.fresh.append(self.starting.popleft()[0])
+            self.ready += 1
+        while self.draining and self.draining[0] <= now + 1e-9:
+            self.draining.popleft()
+
+    def scale(self, now: float, target: int, drain_s: float) -> int:
+        """Towards `target`: starts anew, or gives back the newest starts first. Returns how many drain for it."""
+        self.want = target
+        gone = 0
+        have = self.ready + len(self.starting)
+        while have < target:
+            self.born += 1
+            self.starting.append((f"r{self.born}", now, now + self.cold_s))
+            have += 1
+        while have > target:
+            have -= 1
+            if self.starting:
+                self.starting.pop()
+            else:
+                self.ready -= 1
+                gone += 1
+                self.draining.append(now + drain_s)
+        return gone
+
+    def next_ready(self) -> float:
+        return self.starting[0][2] if self.starting else math.inf
+
+
+def simulate_fluid(
+    load: Load, handle: PolicyHandle, settings: FleetSettings, latency: Latency | None = None
+) -> RunOutcome:
+    """One law on one load. Deterministic; nothing is drawn."""
+    latency = latency or Latency(settings.replica, load.lengths, settings.slo)
+    return _Run(load, handle, settings, latency).run()
+
+
+class _Run:
+    """One run's state: the backlog in replica-seconds, and sums since the last scrape."""
+
+    def __init__(self, load: Load, handle: PolicyHandle, settings: FleetSettings, latency: Latency) -> None:
+        self._settings, self._latency, self._handle = settings, latency, handle
+        self._step = load.trace.step
+        self._rate, self._prompt, self._output = load.rate.tolist(), load.prompt.tolist(), load.output.tolist()
+        self._work = latency.work_rate(load).tolist()
+        self._mean_prompt = load.lengths.prompt
+        self._law = handle.law
+        self._tick = settings.tick_s or self._law.period_s
+        self._fleet = Fleet(settings.cold_start.seconds, settings.initial, settings.initial)
+        capacity = latency.capacity(max(2, settings.initial))
+        self._signals = Signals(handle, settings, capacity, self._tick)
+        self._tally = Tally(latency, settings)
+        self._memory = Memory()
+        self._backlog = 0.0
+        self._sums = [0.0] * 7  # seconds, requests, prompt, output, met, utilisation, busy
+        self._p95 = 0.0
+
+    def run(self) -> RunOutcome:
+        end = len(self._rate) * self._step
+        now, scrape_s = 0.0, self._settings.scrape_s
+        scrapes, ticks, bin_ = 1, 0, 0
+        fleet = self._fleet
+        while now < end - 1e-9:
+            if now >= scrapes * scrape_s - 1e-9:
+                self._scrape(now)
+                scrapes += 1
+            if now >= ticks * self._tick - 1e-9:
+                self._decide(now)
+                ticks += 1
+            if now >= (bin_ + 1) * self._step - 1e-9:
+                bin_ += 1
+            until = min((bin_ + 1) * self._step, scrapes * scrape_s, ticks * self._tick, fleet.next_ready(), end)
+            if until - now > 1e-9:
+                self._flow(now, until - now, bin_)
+            now = until
+            fleet.move(now)
+        return self._tally.outcome(self._law.name, end)
+
+    def _flow(self, now: float, seconds: float, bin_: int) -> None:
+        """An even stretch: nobody comes or goes, the load stands."""
+        ready, work, rate = self._fleet.ready, self._work[bin_], self._rate[bin_]
+        before = self._backlog
+        arrived = rate * seconds
+        if ready:
+            after = max(0.0, before + (work - ready) * seconds)
+            used = min(1.0, (before + work * seconds) / (ready * seconds))
+        else:
+            after, used = before + work * seconds, 0.0
+        self._backlog = after
+        scale = self._scale(bin_)
+        replicas = ready if ready <= MANY else _rounded(ready)
+        met, p95, wait = 0.0, 60.0, 0.0
+        if ready and before <= 0.0 and after <= 0.0:
+            served = self._latency.at(replicas, used, scale)
+            met, p95, wait = served.attained * arrived, served.ttft_p95, served.wait
+        elif ready:
+            met, p95 = self._held_up(replicas, used, scale, before / ready, after / ready, arrived)
+        sums = self._sums
+        sums[0] += seconds
+        sums[1] += arrived
+        sums[2] += self._prompt[bin_] * seconds
+        sums[3] += self._output[bin_] * seconds
+        sums[4] += met
+        sums[5] += used * seconds
+        sums[6] += wait * arrived
+        self._p95 = max(self._p95, p95) if sums[0] > seconds else p95
+        self._tally.add(now, seconds, self._fleet, arrived, met, used, before, after, scale)
+
+    def _held_up(
+        self, replicas: int, used: float, scale: int, first: float, last: float, arrived: float
+    ) -> tuple[float, float]:
+        """Met requests and TTFT p95 while a backlog delays from `first` to `last` seconds."""
+        latency = self._latency
+        points = [first + (last - first) * share for share in (0.1, 0.3, 0.5, 0.7, 0.9)]
+        share = sum(latency.late(replicas, used, delay, scale) for delay in points) / len(points)
+        return share * arrived, max(first, last) + latency.at(replicas, min(used, 0.9), scale).ttft_p95
+
+    def _scale(self, bin_: int) -> int:
+        rate = self._rate[bin_]
+        ratio = self._prompt[bin_] / rate / self._mean_prompt if rate > 0 else 1.0
+        place = 0
+        while place < len(EDGES) and ratio > EDGES[place]:
+            place += 1
+        return place
+
+    def _scrape(self, now: float) -> None:
+        seconds, requests, prompt, output, met, used, wait = self._sums
+        fleet, latency = self._fleet, self._latency
+        used = used / seconds if seconds else 0.0
+        rate = requests / seconds if seconds else 0.0
+        work_each = self._backlog and sum(self._work_of_mean(prompt, output, requests))
+        running = latency.running(used)
+        seen = Scraped(
+            at=now,
+            seconds=seconds,
+            requests=rate,
+            prompt=prompt / seconds if seconds else 0.0,
+            output=output / seconds if seconds else 0.0,
+            met=met,
+            waiting=(self._backlog / work_each if work_each else 0.0) + (wait / seconds if seconds else 0.0),
+            running=running,
+            kv_usage=min(1.0, running * latency.mean_context / self._settings.replica.kv_tokens),
+            busy=1.0 - math.exp(-running) if used < 1.0 else 1.0,
+            ttft_p95=self._p95 if requests > 0 else None,
+            utilisation=used,
+        )
+        self._signals.scrape(seen, fleet.ready)
+        self._sums = [0.0] * 7
+        self._p95 = 0.0
+
+    def _work_of_mean(self, prompt: float, output: float, requests: float) -> tuple[float]:
+        lengths = self._latency.lengths
+        if requests <= 0:
+            return (self._latency.work(lengths.prompt, lengths.output),)
+        return (self._latency.work(prompt / requests, output / requests),)
+
+    def _decide(self, now: float) -> None:
+        fleet = self._fleet
+        starting = tuple((name, asked) for name, asked, _ in fleet.starting)
+        fresh = tuple(fleet.fresh) if len(fleet.fresh) <= fleet.ready else ()
+        members = (fleet.ready, starting, fresh, len(fleet.draining))
+        situation = self._signals.situation(now, fleet.want, members)
+        fleet.fresh.clear()
+        decision, self._memory = self._law.decide(situation, self._memory)
+        if decision.target != fleet.want:
+            self._tally.decided(now, fleet.want, decision.target)
+            drained = fleet.scale(now, decision.target, self._tally.drain_s)
+            self._tally.drained(now, drained)
+
+
+def _rounded(count: int) -> int:
+    """To a sixteenth, so that few tables serve many counts."""
+    grain = max(1, 2 ** (count.bit_length() - 5))
+    return count // grain * grain
