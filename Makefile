@@ -16,7 +16,7 @@ export TOKENIZERS_PARALLELISM := false
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test check format lint types contracts unit clean test-real-engines bench-forecast bench-engine bench-observe bench-tui bench-lint
+.PHONY: help install run test check format lint types contracts unit clean controlplane test-kubernetes test-real-engines bench-forecast bench-engine bench-observe bench-tui bench-lint
 
 help: ## List the tasks
 	@grep -hE '^[a-zA-Z_-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-zA-Z_-]+):.*## (.*)/  \1\t\2/' | expand -t 20
@@ -48,7 +48,14 @@ contracts: install
 	@$(BIN)/lint-imports --no-logo 2>/dev/null || $(BIN)/lint-imports
 
 unit: install ## The tests alone; PYTEST_ARGS="-k queue" to choose
-	@$(BIN)/pytest -n 2 --dist loadfile -m "not slow" $(PYTEST_ARGS)
+	@$(BIN)/pytest -n 2 --dist loadfile -m "not slow and not kubernetes" $(PYTEST_ARGS)
+
+controlplane: ## Build the control plane of the Kubernetes tests (ten minutes once; needs Go)
+	@tests/kubernetes/controlplane/build.sh
+
+test-kubernetes: install ## Scaling, draining and faults on a real control plane; skips where it cannot be had
+	@tests/kubernetes/controlplane/build.sh >/dev/null || true
+	@$(BIN)/pytest tests/kubernetes -m "kubernetes and not slow" $(PYTEST_ARGS)
 
 test-real-engines: install ## What status says of real vLLM and llama.cpp against what was sent (docs/bench.md says how to install them)
 	@$(BIN)/pytest tests/real_engines -m "slow or not slow" -rs $(PYTEST_ARGS)

@@ -1,0 +1,135 @@
+"""Growing, draining and shrinking workloads of a real control plane."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from opsconsole.errors import PlanRefused
+from tests.kubernetes.worlds import Maker, eventually
+
+Make = Callable[..., Maker]
+
+
+async def test_a_growth_is_written_once_and_told_until_its_pods_are_ready(make: Make) -> None:
+    here = make()
+    here.deploy(replicas=1, ready="1s")
+    async with here.daemon() as daemon:
+        plan = await daemon.actuator.plan_scale("chat", 3, "queue 9 behind KV 95%")
+        assert (plan.from_count, plan.to_count, plan.effect, plan.warnings) == (1, 3, "start 2", ())
+        assert here.replicas() == 1  # planning tried it on the server and changed nothing
+        outcome = await daemon.actuator.apply(plan, "auto")
+        assert outcome.status == "running"
+        assert here.replicas() == 3
+        state = await daemon.actuator.state("chat")
+        assert state.want == 3
+        done = await daemon.ended(plan.plan_id)
+    assert (done.status, done.detail) == ("done", "3 of 3 ready")
+    told = [(e["reason"], e["message"]) for e in here.events()]
+    assert ("SuccessfulRescale", "New size: 3 (from 1); reason: queue 9 behind KV 95%") in told
+    assert len(here.ready()) == 3
+
+
+async def test_a_plan_applied_twice_scales_once(make: Make) -> None:
+    here = make()
+    here.deploy(replicas=1)
+    async with here.daemon() as daemon:
+        plan = await daemon.actuator.plan_scale("chat", 2, "x")
+        await daemon.actuator.apply(plan, "auto")
+        written = here.cluster.get(here.path("deployments", "vllm"))["metadata"]["generation"]
+        again = await daemon.actuator.apply(plan, "auto")
+        assert again.status in ("running", "done")
+        assert here.cluster.get(here.path("deployments", "vllm"))["metadata"]["generation"] == written
+
+
+async def test_a_plan_for_a_world_that_moved_is_refused(make: Make) -> None:
+    here = make()
+    here.deploy(replicas=1)
+    async with here.daemon() as daemon:
+        plan = await daemon.actuator.plan_scale("chat", 3, "x")
+        here.cluster.patch(here.path("deployments", "vllm"), {"spec": {"replicas": 2}})
+        with pytest.raises(PlanRefused, match="The world moved since the plan was made"):
+            await daemon.actuator.apply(plan, "auto")
+    assert here.replicas() == 2
+
+
+async def test_a_shrink_waits_for_the_streams_and_takes_the_pod_that_was_drained(make: Make) -> None:
+    here = make()
+    here.deploy(replicas=3, ready="200ms")
+    await eventually("three pods", lambda: len(here.ready()) == 3)
+    names = here.ready()
+    async with here.daemon() as daemon:
+        daemon.load.running = {names[0]: 5, names[1]: 2, names[2]: 7}
+        plan = await daemon.actuator.plan_scale("chat", 2, "idle", (names[1],))
+        assert (plan.replicas, plan.streams_at_risk) == ((names[1],), 2)
+        await daemon.actuator.apply(plan, "auto")
+        labels = {p["metadata"]["name"]: p["metadata"]["labels"] for p in here.pods()}
+        assert [name for name in names if labels[name].get("opsconsole.dev/serving") == "false"] == [names[1]]
+        state = await daemon.actuator.state("chat")
+        assert state.want == 2  # what is on its way out is not wanted any more
+        await asyncio.sleep(2.5)  # three steps of the follower, with streams still running
+        assert here.replicas() == 3
+        daemon.load.running[names[1]] = 0
+        done = await daemon.ended(plan.plan_id)
+    assert (done.status, done.streams_cut) == ("done", 0)
+    assert done.detail == f"{names[1]} went, no stream was cut"
+    assert here.replicas() == 2
+    assert here.ready() == [names[0], names[2]]
+    assert {e["reason"] for e in here.events()} == {"Draining", "SuccessfulRescale", "Drained"}
+
+
+async def test_a_drain_past_its_deadline_counts_the_streams_it_cuts(make: Make) -> None:
+    here = make()
+    here.deploy(replicas=2, ready="200ms")
+    await eventually("two pods", lambda: len(here.ready()) == 2)
+    names = here.ready()
+    async with here.daemon(drain_deadline_s=2.0) as daemon:
+        daemon.load.running = {names[0]: 4, names[1]: 6}
+        done = await daemon.ended(await daemon.scale(1))
+    assert (done.status, done.streams_cut) == ("done", 4)
+    assert here.ready() == [names[1]]
+
+
+async def test_growth_during_a_drain_puts_the_pod_back_instead_of_starting_one(make: Make) -> None:
+    here = make()
+    here.deploy(replicas=2, ready="200ms")
+    await eventually("two pods", lambda: len(here.ready()) == 2)
+    names = here.ready()
+    async with here.daemon() as daemon:
+        daemon.load.running = {names[0]: 4, names[1]: 6}
+        drain = await daemon.scale(1)
+        back = await daemon.scale(2, "load came back")
+        assert (await daemon.ended(back)).detail == f"{names[0]} back in service"
+        assert (await daemon.ended(drain)).detail == f"{names[0]} was put back into service before it went"
+    assert here.replicas() == 2
+    assert all("opsconsole.dev/serving" not in p["metadata"]["labels"] for p in here.pods())
+
+
+async def test_a_statefulset_loses_its_highest_ordinal_and_says_so(make: Make) -> None:
+    here = make()
+    body = {**_statefulset("vllm", 3)}
+    here.cluster.create(here.path("statefulsets"), body)
+    await eventually("three pods", lambda: len(here.ready()) == 3)
+    async with here.daemon("sts/vllm") as daemon:
+        daemon.load.running = {"vllm-0": 0, "vllm-1": 0, "vllm-2": 0}
+        plan = await daemon.actuator.plan_scale("chat", 2, "idle", ("vllm-0",))
+        assert plan.replicas == ("vllm-2",)
+        assert plan.warnings == ("vllm-0 stays: this kind takes its highest ordinal, vllm-2",)
+        with pytest.raises(PlanRefused, match="would not remove it"):
+            await daemon.actuator.plan_drain(["vllm-0"], "x")
+        await daemon.actuator.apply(plan, "auto")
+        assert (await daemon.ended(plan.plan_id)).status == "done"
+    assert here.ready() == ["vllm-0", "vllm-1"]
+
+
+def _statefulset(name: str, replicas: int) -> dict[str, object]:
+    container = {"name": "engine", "image": "vllm"}
+    template = {
+        "metadata": {"labels": {"app": name}, "annotations": {"tests/ready": "100ms"}},
+        "spec": {"containers": [container]},
+    }
+    selector = {"matchLabels": {"app": name}}
+    spec = {"replicas": replicas, "serviceName": name, "selector": selector, "template": template}
+    return {"metadata": {"name": name}, "spec": {**spec, "podManagementPolicy": "Parallel"}}
