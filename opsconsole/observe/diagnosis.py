@@ -22,6 +22,7 @@ from opsconsole.observe.dialects.reading import Reading, to_sample
 from opsconsole.observe.dialects.table import Dialect, Field, Kind
 from opsconsole.observe.exposition import BadLine, SeriesMemo
 from opsconsole.observe.fetch import FetchFailed
+from opsconsole.observe.layout import Layouts, PageReader
 from opsconsole.observe.page import open_page
 
 _TIME = re.compile(r"^#.*?\b(?:scrape\s+t|now)\s*=\s*([0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)", re.M)
@@ -92,7 +93,8 @@ def time_in(data: bytes) -> float | None:
 def read_page(data: bytes, at: float | None, memo: SeriesMemo, *, complete: bool | None = None) -> Reads:
     """One page, or why it is none. `complete` None: judge by its end, as for a file that somebody saved."""
     try:
-        page = open_page(data, memo, complete=ends_whole(data) if complete is None else complete, cut_is_fine=True)
+        is_whole = ends_whole(data) if complete is None else complete
+        page = open_page(data, PageReader(Layouts(memo)), complete=is_whole, cut_is_fine=True)
     except FetchFailed as failed:
         return failure(failed, at)
     return Reads(at, read(page, at), bad=page.bad, bad_count=page.bad_count)

@@ -11,7 +11,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from opsconsole.observe.layout import Layout
 
 _NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 _LABEL = re.compile(r'[ \t]*([a-zA-Z_][a-zA-Z0-9_]*|"(?:[^"\\]|\\.)*")[ \t]*=[ \t]*"((?:[^"\\]|\\.)*)"[ \t]*(,|(?=\}))')
@@ -92,6 +95,7 @@ class Page:
     bad_count: int = 0
     truncated: bool = False  # the last line had no end and was not read
     damaged: set[str] = field(default_factory=set)  # families of which a line could not be read
+    layout: Layout | None = None  # everything but the values is the same on every page that bears it
 
     @property
     def is_exposition(self) -> bool:
@@ -133,10 +137,18 @@ def number(text: str) -> float | None:
         return None
 
 
+def as_text(data: bytes | str) -> str:
+    return data.decode("utf-8", "replace") if isinstance(data, bytes) else data
+
+
+def is_unwanted(entry: object) -> bool:
+    """Whether what is remembered of a key is that nobody wants it."""
+    return entry is _SKIP
+
+
 def scan(text: bytes | str, memo: SeriesMemo, *, complete: bool = True) -> Page:
     """Read a page. `complete`: its length is known to be whole, so that a last line without an end may be read."""
-    if isinstance(text, bytes):
-        text = text.decode("utf-8", "replace")
+    text = as_text(text)
     page = Page()
     lines = text.split("\n")
     last = lines.pop()

@@ -7,18 +7,19 @@ samples must never read as zeros.
 from __future__ import annotations
 
 from opsconsole.errors import SourceErrorKind
-from opsconsole.observe.exposition import Page, SeriesMemo, scan
+from opsconsole.observe.exposition import Page
 from opsconsole.observe.fetch import FetchFailed
+from opsconsole.observe.layout import PageReader
 
 
-def open_page(data: bytes, memo: SeriesMemo, *, complete: bool = True, cut_is_fine: bool = False) -> Page:
+def open_page(data: bytes, reader: PageReader, *, complete: bool = True, cut_is_fine: bool = False) -> Page:
     """The scanned page; `FetchFailed` for what is not one, or is cut off unless that is fine."""
     if not data or data.isspace():
         raise FetchFailed(SourceErrorKind.EMPTY, "answered with an empty page")
     first = data[:512].lstrip(b"\xef\xbb\xbf \t\r\n")
     if first[:1] in (b"[", b"<"):
         raise FetchFailed(SourceErrorKind.NOT_METRICS, _what(first))
-    page = scan(data, memo, complete=complete)
+    page = reader.read(data, complete=complete)
     if page.truncated and not cut_is_fine:
         raise FetchFailed(SourceErrorKind.TRUNCATED, "the page ends within a line")
     if not page.is_exposition:

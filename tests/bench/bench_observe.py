@@ -28,6 +28,7 @@ from opsconsole.history.store import Store
 from opsconsole.observe.dialects.normalise import new_memo, normalise
 from opsconsole.observe.exposition import scan
 from opsconsole.observe.fetch import FetchOptions
+from opsconsole.observe.layout import Layouts, PageReader
 from opsconsole.observe.scrape import ScrapeOptions, ScrapeSource
 from opsconsole.observe.sharded import ShardedSource
 from opsconsole.observe.targets import StaticTargets, target_at
@@ -66,13 +67,14 @@ def bench_page() -> None:
     from prometheus_client.parser import text_string_to_metric_families
 
     data, memo = page(), new_memo()
-    read = scan(data, memo)
+    reader = PageReader(Layouts(memo))
+    read = reader.read(data)
     text = data.decode()
     took = best(
         60,
-        scan=lambda: scan(data, memo),
+        scan=lambda: reader.read(data),
         normalise=lambda: normalise(read, 1.0, "r"),
-        warm=lambda: normalise(scan(data, memo), 1.0, "r"),
+        warm=lambda: normalise(reader.read(data), 1.0, "r"),
         cold=lambda: normalise(scan(data, new_memo()), 1.0, "r"),
         library=lambda: list(text_string_to_metric_families(text)),
     )

@@ -114,9 +114,13 @@ def _key(series: Series, labels: tuple[str, ...]) -> str | None:
     return None
 
 
-_BOUNDS: dict[
-    tuple[float | None, ...], tuple[float, ...]
-] = {}  # layouts repeat over replicas and scrapes: keep one of each
+_BOUNDS: dict[tuple[float, ...], tuple[float, ...]] = {}
+_BOUNDS_KEPT = 1000
+
+
+def shared_bounds(bounds: tuple[float, ...]) -> tuple[float, ...]:
+    """The one tuple of this layout: layouts repeat over replicas and scrapes."""
+    return _BOUNDS.setdefault(bounds, bounds) if len(_BOUNDS) < _BOUNDS_KEPT else _BOUNDS.get(bounds, bounds)
 
 
 def buckets(
@@ -126,10 +130,7 @@ def buckets(
     rows = without_copies(undivided(rows, dialect.total_labels), dialect.copy_labels)
     sums = without_copies(undivided(sums, dialect.total_labels), dialect.copy_labels)
     counts = without_copies(undivided(counts, dialect.total_labels), dialect.copy_labels)
-    bounds = _BOUNDS.get(tuple([series.le for series, _ in rows]))
-    if bounds is not None:  # the usual page: one group, in order, in a layout seen before
-        return _checked(bounds, tuple([value for _, value in rows]), _total(counts), _total(sums))
-    return _aligned(rows, _total(counts), _total(sums))
+    return _aligned(rows, total_of(v for _, v in counts), total_of(v for _, v in sums))
 
 
 def _aligned(rows: Sequence[Row], count: float | None, total: float | None) -> tuple[Buckets | None, str]:
@@ -148,12 +149,10 @@ def _aligned(rows: Sequence[Row], count: float | None, total: float | None) -> t
         by_bound[math.inf] = count
         groups[math.inf] = max(groups.values(), default=1)
     bounds = tuple(sorted(by_bound)) if len(rows) == len(groups) else _shared(groups, groups[math.inf])
-    if len(_BOUNDS) < 1000:
-        bounds = _BOUNDS.setdefault(bounds, bounds)
-    return _checked(bounds, tuple([by_bound[bound] for bound in bounds]), count, total)
+    return checked(shared_bounds(bounds), tuple([by_bound[bound] for bound in bounds]), count, total)
 
 
-def _checked(
+def checked(
     bounds: tuple[float, ...], found: tuple[float, ...], count: float | None, total: float | None
 ) -> tuple[Buckets | None, str]:
     """Cumulative counts that are whole: known, never falling, and no other than the count told."""
@@ -178,7 +177,8 @@ def _shared(groups: dict[float, int], most: int) -> tuple[float, ...]:
     return tuple(sorted(bound for bound, n in groups.items() if n == most))
 
 
-def _total(rows: Iterable[Row]) -> float | None:
-    values = [value for _, value in rows]
-    total = sum(values)
-    return total if values and total == total and total >= 0 and total != math.inf else None
+def total_of(values: Iterable[float]) -> float | None:
+    """Their sum; None where there are none, or one of them cannot be a total."""
+    known = list(values)
+    total = sum(known)
+    return total if known and total == total and total >= 0 and total != math.inf else None

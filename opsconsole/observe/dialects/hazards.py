@@ -6,24 +6,21 @@ eager turns good numbers into unknown ones, and unknown blocks scaling down; eac
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from opsconsole.observe.dialects.collapse import Row
 from opsconsole.observe.dialects.reading import Reading
-from opsconsole.observe.dialects.table import Dialect
 from opsconsole.observe.exposition import Page
 
-Groups = Mapping[tuple[str, str], Sequence[Row]]
 
-
-def check(reading: Reading, groups: Groups, page: Page, dialect: Dialect, at: float | None) -> None:
-    """Every check, in the order in which one may depend on another."""
+def check(reading: Reading, infos: Sequence[Row], page: Page, at: float | None) -> None:
+    """Every check, in the order in which one may depend on another. `infos`: samples whose labels are the data."""
     _implausible_ttft(reading)
     _itl_basis(reading)
     _prefix_units(reading, page)
     _prefix_after_preemption(reading)
     _kv_capacity(reading)
-    _lora(reading, groups, at)
+    _lora(reading, infos, at)
     _asleep(reading)
     _kv_from_blocks(reading)
     _before_first_token(reading)
@@ -93,10 +90,9 @@ def _kv_capacity(reading: Reading) -> None:
         reading.unknown.pop("kv_capacity_tokens", None)
 
 
-def _lora(reading: Reading, groups: Groups, at: float | None) -> None:
+def _lora(reading: Reading, infos: Sequence[Row], at: float | None) -> None:
     """The value is a time and the labels are the data: the newest series is the truth; several processes add times."""
-    rows = groups.get(("vllm_lora_requests_info", ""), ())
-    known = [(series, value) for series, value in rows if value == value and value > 0]
+    known = [(series, value) for series, value in infos if value == value and value > 0]
     if not known:
         return
     now = at if at is not None else min(value for _, value in known)

@@ -178,7 +178,7 @@ async def test_a_slow_page_is_reported_in_its_tick_and_delivered_in_the_next(ser
         return await server._ok(request)
 
     server._late = late
-    options = ScrapeOptions(FetchOptions(timeout_s=5.0), budget_s=0.1, spread_s=0.0)
+    options = ScrapeOptions(FetchOptions(timeout_s=5.0), budget_s=1.0, spread_s=0.0)
     async with scraping(targets(server, "late", "ok"), options) as source:
         first = {o.replica.name: o for o in await source.observe(0.0)}
         assert kind_of(first["late"]) is Kind.TIMEOUT and first["ok"].sample is not None
