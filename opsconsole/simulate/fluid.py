@@ -14,14 +14,13 @@ from dataclasses import dataclass, field
 
 from opsconsole.simulate.fluid_signals import Scraped, Signals
 from opsconsole.simulate.fluid_tally import Tally
-from opsconsole.simulate.latency import SCALES, Latency
+from opsconsole.simulate.latency import SCALES, Latency, rounded
 from opsconsole.simulate.outcome import RunOutcome
 from opsconsole.simulate.settings import FleetSettings, PolicyHandle
 from opsconsole.simulate.traces import Load
 from policies.memory import Memory
 
 EDGES = [math.sqrt(a * b) for a, b in itertools.pairwise(SCALES)]
-MANY = 64  # replicas beyond which latency is tabulated for rounded counts
 
 
 @dataclass(slots=True)
@@ -127,7 +126,7 @@ class _Run:
             after, used = before + work * seconds, 0.0
         self._backlog = after
         scale = self._scale(bin_)
-        replicas = ready if ready <= MANY else _rounded(ready)
+        replicas = rounded(ready)
         met, p95, wait = 0.0, 60.0, 0.0
         if ready and before <= 0.0 and after <= 0.0:
             served = self._latency.at(replicas, used, scale)
@@ -205,9 +204,3 @@ class _Run:
             self._tally.decided(now, fleet.want, decision.target)
             drained = fleet.scale(now, decision.target, self._tally.drain_s)
             self._tally.drained(now, drained)
-
-
-def _rounded(count: int) -> int:
-    """To a sixteenth, so that few tables serve many counts."""
-    grain = max(1, 2 ** (count.bit_length() - 5))
-    return count // grain * grain

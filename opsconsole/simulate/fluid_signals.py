@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from opsconsole.simulate.settings import FleetSettings, PolicyHandle
 from policies.situation import CapacityFacts, Demand, Outlook, ReplicaFacts, Situation, SloFacts, State, StepProfile
 
-SHORT_S, LONG_S = 300.0, 3600.0  # windows of the burn rates
+WINDOW_S, SHORT_S, LONG_S = 60.0, 300.0, 3600.0  # windows of attainment and of the burn rates, as in the live fold
 GROWTH_S = 30.0
 POOL, MODEL = "pool", "model"
 
@@ -45,7 +45,7 @@ class Signals:
         self._capacity = handle.capacity or capacity
         self._profile: StepProfile = settings.replica.profile
         self._lead = settings.lead_s if settings.lead_s is not None else settings.cold_start.seconds + tick_s
-        self._short, self._long = _Window(SHORT_S), _Window(LONG_S)
+        self._windows = (_Window(WINDOW_S), _Window(SHORT_S), _Window(LONG_S))
         self._queue: deque[tuple[float, float]] = deque()
         self.demand = Demand()
         self._slo = SloFacts(target=settings.slo.target, ttft=settings.slo.ttft, tpot=settings.slo.tpot)
@@ -54,8 +54,8 @@ class Signals:
 
     def scrape(self, seen: Scraped, serving: int) -> None:
         """Take one reading."""
-        self._short.add(seen.at, seen.requests * seen.seconds, seen.met)
-        self._long.add(seen.at, seen.requests * seen.seconds, seen.met)
+        for window in self._windows:
+            window.add(seen.at, seen.requests * seen.seconds, seen.met)
         self._queue.append((seen.at, seen.waiting))
         while self._queue[0][0] < seen.at - GROWTH_S:
             self._queue.popleft()
@@ -80,11 +80,11 @@ class Signals:
     def _attainment(self, seen: Scraped) -> SloFacts:
         slo = self._settings.slo
         budget = 1.0 - slo.target
-        short, long = self._short.share(), self._long.share()
+        last, short, long = (window.share() for window in self._windows)
         return SloFacts(
             target=slo.target,
-            attainment_low=short,
-            attainment_high=short,
+            attainment_low=last,
+            attainment_high=last,
             burn_short=None if short is None else (1.0 - short) / budget,
             burn_long=None if long is None else (1.0 - long) / budget,
             ttft=slo.ttft,

@@ -1,6 +1,6 @@
 """Counts what a fluid run comes to, in the same record as the request level.
 
-It decides nothing. TTFT is kept in logarithmic buckets, so its p99 is good to 3 %. The trap: shortage is judged by
+It decides nothing. TTFT is kept in logarithmic buckets, so its p99 is good to 5 %. The trap: shortage is judged by
 whole minutes, and a minute without arrivals is none.
 """
 
@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from opsconsole.simulate.latency import Latency
+from opsconsole.simulate.latency import Latency, rounded
 from opsconsole.simulate.outcome import RunOutcome
 from opsconsole.simulate.settings import FleetSettings
 
 if TYPE_CHECKING:
     from opsconsole.simulate.fluid import Fleet
 
-BUCKETS = np.geomspace(0.01, 10_000.0, 480)
+BUCKETS = np.geomspace(0.01, 10_000.0, 280)
 MINUTE_S = 60.0
 
 
@@ -58,7 +58,7 @@ class Tally:
         self._minute = (minute, offered + arrived, inside + met)
         ready = fleet.ready
         delays = (before / ready, after / ready) if ready else (9e3, 9e3)
-        key = (ready, int(used * 50.0 + 0.5), scale, _bucket(delays[0]), _bucket(delays[1]))
+        key = (rounded(ready), int(used * 50.0 + 0.5), scale, _bucket(delays[0]), _bucket(delays[1]))
         self._points[key] = self._points.get(key, 0.0) + arrived
 
     def _close(self) -> None:

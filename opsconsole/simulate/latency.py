@@ -20,6 +20,8 @@ from policies.situation import CapacityFacts
 GRID = np.linspace(0.0, 1.0, 51)[:-1]  # utilisations that are tabulated; the last is 0.98
 SCALES = (0.4, 0.6, 0.8, 1.0, 1.25, 1.6, 2.2, 3.0)  # of the mean prompt, since the mix moves from bin to bin
 QUANTILES = 400
+MANY = 16  # replicas beyond which tables are made for rounded counts
+FEW = 20  # of them make one where a percentile is all that is asked
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,7 @@ class Latency:
         self.decodes = min(float(replica.max_seqs), self.rate * lengths.output * self.busy_step)
         self.mean_context = mean_context
         self._units = _log_normal_points(lengths.prompt_cv)
-        self._tables: dict[tuple[int, int], list[Served]] = {}
+        self._points: dict[tuple[int, int, int], Served] = {}
         self._tails: dict[tuple[int, int, int], tuple[Floats, float, float]] = {}
 
     def work(self, prompt: float, output: float) -> float:
@@ -93,11 +95,12 @@ class Latency:
         return utilisation * self.rate * self.lengths.output * self.step(utilisation)
 
     def at(self, replicas: int, utilisation: float, scale: int = 3) -> Served:
-        """The operating point nearest below; beyond the table the last one holds."""
-        table = self._tables.get((replicas, scale))
-        if table is None:
-            table = self._tables[replicas, scale] = [self._served(replicas, place, scale) for place in range(GRID.size)]
-        return table[min(GRID.size - 1, int(utilisation * 50.0 + 0.5))]
+        """The nearest tabulated operating point; beyond the table the last one holds."""
+        key = (replicas, min(GRID.size - 1, int(utilisation * 50.0 + 0.5)), scale)
+        found = self._points.get(key)
+        if found is None:
+            found = self._points[key] = self._served(*key)
+        return found
 
     def late(self, replicas: int, utilisation: float, delay: float, scale: int = 3) -> float:
         """Share inside the bound of requests that a backlog holds up for `delay` seconds first."""
@@ -112,7 +115,7 @@ class Latency:
     def share_under(self, replicas: int, place: int, scale: int, delays: tuple[float, float], bounds: Floats) -> Floats:
         """Share of requests whose TTFT is at most each of `bounds`, held up by between the two delays."""
         own, waits, decay = self._tail(max(1, replicas), min(GRID.size - 1, place), scale)
-        coarse = own[:: max(1, own.size // 40)]
+        coarse = own[FEW // 2 :: FEW]
         under = np.zeros(bounds.size)
         middles = (0.1, 0.3, 0.5, 0.7, 0.9) if delays[1] != delays[0] else (0.5,)
         for share in middles:
@@ -145,7 +148,9 @@ class Latency:
         own, waits, decay = self._tail(replicas, place, scale)
         left = self.slo.ttft - own
         attained = np.where(left > 0, 1.0 - waits * np.exp(-decay * np.maximum(left, 0.0)), 0.0).mean()
-        return Served(float(attained) * self._in_step(float(GRID[place])), _p95(own, waits, decay), waits / decay)
+        return Served(
+            float(attained) * self._in_step(float(GRID[place])), _p95(own[FEW // 2 :: FEW], waits, decay), waits / decay
+        )
 
     def _in_step(self, utilisation: float) -> float:
         """1 while a token's mean time is inside its bound, else 0."""
@@ -170,6 +175,12 @@ class Latency:
         )
 
 
+def rounded(replicas: int) -> int:
+    """To a sixteenth, so that few tables serve many counts."""
+    grain = max(1, 2 ** (replicas.bit_length() - 5)) if replicas > MANY else 1
+    return replicas // grain * grain
+
+
 def erlang_c(servers: int, utilisation: float) -> float:
     """Chance that an arrival at M/M/c waits, from the Erlang B recursion."""
     if utilisation <= 0:
@@ -182,9 +193,9 @@ def erlang_c(servers: int, utilisation: float) -> float:
 
 
 def _p95(own: Floats, waits: float, decay: float) -> float:
-    """The 95th percentile of own time plus wait, to a thousandth, by bisection."""
+    """The 95th percentile of own time plus wait, by bisection."""
     low, high = float(own.min()), float(own.max()) + 20.0 / max(decay, 1e-6)
-    for _ in range(24):
+    for _ in range(14):
         middle = (low + high) / 2
         left = middle - own
         under = np.where(left > 0, 1.0 - waits * np.exp(-decay * np.maximum(left, 0.0)), 0.0).mean()
