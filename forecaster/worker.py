@@ -66,10 +66,18 @@ class Worker:
     def wait(self, key: str) -> Answer | None:
         """Wait for the answer: for backtests, never for a tick."""
         while self.is_asked(key) and key not in self._done:
-            if self._pipe is not None and self._running is not None:
-                self._pipe.poll(max(0.0, self._running[0].deadline_s))
-            self._turn()
+            self._sit_out()
         return self._done.pop(key, None)
+
+    def finish(self) -> None:
+        """Wait until all that was asked is done; the answers stay to be taken."""
+        while self._line or self._running is not None:
+            self._sit_out()
+
+    def _sit_out(self) -> None:
+        if self._pipe is not None and self._running is not None:
+            self._pipe.poll(self._running[0].deadline_s)
+        self._turn()
 
     def close(self) -> None:
         """End the process; what it was doing is lost."""

@@ -94,7 +94,7 @@ class PoolTable(Table):
     targets: Words = ()
     selector: str | None = None  # pods
     namespace: str | None = None
-    policy: str = "reactive"
+    policy: str = "predictive"
     cold_start: Seconds = 120.0  # until one has been seen
     step_up: int | None = Field(default=None, ge=1)
     step_down: int | None = Field(default=1, ge=1)
@@ -155,7 +155,7 @@ class ActTable(Table):
     mode: Literal["off", "advise", "act"] = "advise"
     allow_intents: bool = False
     decide_every: Seconds | None = None
-    baselines: Words = ()
+    baselines: Words = ("reactive", "hpa-queue", "hpa-kv", "keda-epp")  # asked beside the pool's own, for the journal
 
 
 class TokenTable(Table):

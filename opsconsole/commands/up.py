@@ -21,13 +21,19 @@ def up(
     model: str = typer.Option("", "--model", metavar="PATH", help="A GGUF or a Hugging Face folder; default SmolLM2."),
     slo: str = typer.Option("", "--slo", metavar="BOUNDS", help="ttft=1s,tpot=80ms,target=95%; default: calibrated."),
     load: str = typer.Option("", "--load", metavar="NAME|FILE", help="steady, diurnal, burst, or a trace's CSV."),
+    day: str = typer.Option("4m", "--day", metavar="TIME", help="How long a day of --load diurnal is."),
     seconds: str = typer.Option("", "--for", metavar="TIME", help="End by itself, counted after calibration."),
     no_tui: bool = typer.Option(False, "--no-tui", help="No console; a line now and then."),
     output: str = typer.Option("text", "--output", "-o", help="The summary at the end: text or json."),
     devices: str = typer.Option("", "--devices", metavar="LIST", help="Accelerators, one a worker; cpu for none."),
     data_dir: str = typer.Option("", "--data-dir", metavar="DIR", help="Database, logs, sockets; default: XDG state."),
-    policy: str = typer.Option("reactive", "--policy", help="The law that decides how many."),
+    policy: str = typer.Option(
+        "", "--policy", help="The law that decides how many; default: predictive with --load diurnal, else reactive."
+    ),
     stabilise: str = typer.Option("10s", "--stabilise", metavar="TIME", help="Calm needed before a drain."),
+    start_delay: str = typer.Option(
+        "0s", "--cold-start-delay", metavar="TIME", help="Added to each start, to show what slower ones cost."
+    ),
     drain_deadline: str = typer.Option("60s", "--drain-deadline", metavar="TIME", help="Longest wait for streams."),
     api_key: str = typer.Option("", "--api-key", envvar="OPSCONSOLE_API_KEY", help="Asked of every user."),
     capture: bool = typer.Option(False, "--capture", help="Keep redacted requests for `lint`, in captured.jsonl."),
@@ -44,6 +50,8 @@ def up(
       opsconsole up
 
       opsconsole up --workers 1:2 --load burst --for 90s --no-tui --output json
+
+      opsconsole up --load diurnal --for 8m
 
       opsconsole up --model ~/models/Qwen2.5-0.5B-Instruct --slo ttft=500ms,tpot=50ms,target=99%
     """

@@ -11,6 +11,7 @@ import json
 import secrets
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,7 +23,7 @@ from opsconsole.clock import SystemClock
 from opsconsole.errors import UsageError
 from opsconsole.local.companions import bind
 from opsconsole.local.datalock import DataLock
-from opsconsole.local.loads import check_load
+from opsconsole.local.loads import check_load, time_scale
 from opsconsole.local.machine import find_devices, parse_workers, threads_per_worker, usable_cores
 from opsconsole.local.runs import summary_lines
 from opsconsole.local.session import RunOptions, Screen, Session
@@ -30,6 +31,7 @@ from opsconsole.local.settings import UpSettings, check_data_dir, default_data_d
 from opsconsole.local.weights import find_model
 
 DEMO_SECONDS, DEMO_LOAD = 90.0, "burst"
+SHORTEST_DAY = 60.0  # s; the forecaster's steps are a tick then, and fewer of them make no day
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
@@ -53,18 +55,23 @@ def prepare(asked: Mapping[str, Any]) -> Prepared:
     seconds = parse_duration(asked["seconds"]) if asked["seconds"] else DEMO_SECONDS if is_demo else None
     if load is not None:
         check_load(load)
-    options = RunOptions(load, seconds, asked["seed"] if asked["seed"] >= 0 else secrets.randbelow(2**31))
-    return Prepared(_settings(asked), options, has_terminal and not asked["no_tui"])
+    day = parse_duration(asked["day"])
+    if day < SHORTEST_DAY:
+        raise UsageError(f"--day {asked['day']} is too short; give {SHORTEST_DAY:g}s or more")
+    options = RunOptions(load, seconds, asked["seed"] if asked["seed"] >= 0 else secrets.randbelow(2**31), day)
+    settings = replace(_settings(asked, load), time_scale=time_scale(load, day), has_past=load is None)
+    return Prepared(settings, options, has_terminal and not asked["no_tui"])
 
 
-def _settings(asked: Mapping[str, Any]) -> UpSettings:
+def _settings(asked: Mapping[str, Any], load: str | None) -> UpSettings:
     low, high = parse_workers(asked["workers"])
     devices = find_devices(asked["devices"] or None)
     if devices and high > len(devices):
         typer.echo(f"at most {len(devices)} workers: one for each of the devices {', '.join(devices)}", err=True)
         high, low = len(devices), min(low, len(devices))
+    law = asked["policy"] or ("predictive" if load == "diurnal" else "reactive")
     try:
-        policies.policy(asked["policy"])
+        policies.policy(law)
     except ValueError as error:
         raise UsageError(str(error)) from None
     model = find_model(asked["model"] or None)
@@ -82,9 +89,10 @@ def _settings(asked: Mapping[str, Any]) -> UpSettings:
         is_cpu_only=asked["devices"].strip() == "cpu",
         threads=threads_per_worker(usable_cores(), high),
         bounds=parse_bounds(asked["slo"]) if asked["slo"] else None,
-        policy=asked["policy"],
+        policy=law,
         stabilise_down=parse_duration(asked["stabilise"]),
         drain_deadline=parse_duration(asked["drain_deadline"]),
+        start_delay=parse_duration(asked["start_delay"]),
         engine_args=tuple(asked["engine_arg"]),
         api_key=asked["api_key"] or None,
         router_token=secrets.token_hex(16),
@@ -107,6 +115,8 @@ def run_session(settings: UpSettings, options: RunOptions, screen: Screen | None
             f"up to {settings.maximum} workers of {settings.threads} thread(s) each; "
             f"logs and database in {settings.data_dir}"
         )
+        if settings.start_delay:
+            say(f"every start is delayed by {settings.start_delay:g} s (--cold-start-delay): slower than this engine's")
         if settings.capture:
             say(f"requests are captured, redacted, in {settings.captured}")
         code, summary = asyncio.run(Session(settings, options, clock, say).run(screen))

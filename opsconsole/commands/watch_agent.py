@@ -43,6 +43,7 @@ def main(arguments: list[str] | None = None) -> int:
 def _addressed(given: argparse.Namespace) -> tuple[AgentSettings, Build]:
     """One pool of the addresses on the command line."""
     from opsconsole.control.agent import Parts
+    from opsconsole.control.foresight import Foresight, foresight_options
     from opsconsole.control.settings import AgentSettings, Mode, PoolSettings
     from opsconsole.domain.fleet import PoolSpec, SloSpec
     from opsconsole.observe.scrape import ScrapeSource
@@ -59,7 +60,8 @@ def _addressed(given: argparse.Namespace) -> tuple[AgentSettings, Build]:
     )
 
     def build(settings: AgentSettings, clock: Clock) -> Parts:
-        return Parts((ScrapeSource(StaticTargets([target_at(a) for a in given.addresses]), clock),))
+        source = ScrapeSource(StaticTargets([target_at(a) for a in given.addresses]), clock)
+        return Parts((source,), forecasting=Foresight(foresight_options(settings), clock))
 
     return settings, build
 
@@ -69,13 +71,14 @@ def _configured(given: argparse.Namespace) -> tuple[AgentSettings, Build]:
     from opsconsole.config import load
     from opsconsole.control.agent import Parts
     from opsconsole.control.configured import agent_settings, sources
+    from opsconsole.control.foresight import Foresight, foresight_options
 
     flags = {"act.mode": "advise", "act.allow_intents": False, "agent.data_dir": given.data_dir}
     loaded = load(flags=flags)
     settings = replace(agent_settings(loaded), listen=None, tokens=(), parent_pid=os.getppid())
 
     def build(settings: AgentSettings, clock: Clock) -> Parts:
-        return Parts(tuple(sources(loaded, clock)))
+        return Parts(tuple(sources(loaded, clock)), forecasting=Foresight(foresight_options(settings), clock))
 
     return settings, build
 

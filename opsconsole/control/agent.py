@@ -24,7 +24,7 @@ from opsconsole.clock import Clock, SystemClock
 from opsconsole.control import logs, server
 from opsconsole.control.api import Api
 from opsconsole.control.deciding import Laws
-from opsconsole.control.forecasting import Forecasting
+from opsconsole.control.forecasting import Forecasting, Guarded
 from opsconsole.control.hands import Hands
 from opsconsole.control.journal import Journal
 from opsconsole.control.loop import Loop
@@ -93,6 +93,8 @@ async def _live(settings: AgentSettings, build: Build, clock: Clock) -> int:
         for source in parts.sources:
             with contextlib.suppress(Exception):
                 await source.close()
+        if parts.forecasting is not None:
+            Guarded(parts.forecasting).close()
         store.close()
 
 
@@ -128,7 +130,7 @@ async def serve(
     """Tick and answer until `stop`. `run` ticks in another manner than the loop by itself."""
     settings = loop.settings
     orders = Orders(loop, clock)
-    api = Api(loop, orders, settings.tokens, forecasts=loop.forecasting.views, findings=findings)
+    api = Api(loop, orders, settings.tokens, forecasts=loop.forecasts, findings=findings)
     listeners: list[tuple[server.QuietServer, socket.socket]] = []
     if settings.listen is not None:
         listeners.append((server.server(api.app, settings.listen), server.tcp_listener(settings.listen)))

@@ -159,7 +159,10 @@ def parts_builder(loaded: Loaded) -> Build:
         def again() -> AgentSettings:
             return agent_settings(load(loaded.path))
 
-        return Parts(tuple(sources(loaded, clock)), reload=again)
+        from opsconsole.control.foresight import Foresight, foresight_options
+
+        forecasting = Foresight(foresight_options(settings), clock)
+        return Parts(tuple(sources(loaded, clock)), forecasting=forecasting, reload=again)
 
     return build
 

@@ -15,6 +15,7 @@ from opsconsole.control.delta import difference
 from opsconsole.control.settings import PoolSettings
 from opsconsole.control.words import decision_view
 from opsconsole.domain.records import DecisionView
+from policies.compose import picture_of
 from policies.decision import Decision, Policy
 from policies.memory import Memory
 from policies.situation import Situation
@@ -51,9 +52,11 @@ class Decider:
             held = Decision(pool.name, situation.want, situation.want, "error", words, held=True)
             return Decided(situation, decision_view(held, situation.now), {}, words)
         self.memories[_key(pool.name, pool.policy)] = after
-        others = {name: target for name in self.baselines if (target := self._other(name, situation, pool)) is not None}
+        names = (name for name in self.baselines if name != pool.policy)
+        others = {name: target for name in names if (target := self._other(name, situation, pool)) is not None}
         delta = {} if after is before else difference(_plain(before), _plain(after))
-        return Decided(situation, decision_view(decision, situation.now, others), delta)
+        view = decision_view(decision, situation.now, others, picture_of(situation, after))
+        return Decided(situation, view, delta)
 
     def _other(self, name: str, situation: Situation, pool: PoolSettings) -> int | None:
         key = _key(pool.name, name)

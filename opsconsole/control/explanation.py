@@ -17,6 +17,7 @@ _FIGURES = (
     ("output_rate", "output tokens/s"),
     ("waiting_growth", "requests/s queue growth"),
 )
+SHOWN_LEVELS = (0.5, 0.9, 0.99)
 
 
 def explain(
@@ -45,11 +46,14 @@ def explain(
         yield f"others would have said: {said}"
     if situation:
         yield from _situation(situation)
+        yield from _outlooks(situation)
     if delta:
         yield f"memory changed: {', '.join(_changed(delta))}"
     if after:
         yield "what came of it:"
         yield from (f"  {entry.text}" for entry in after)
+    if view.regret is not None:
+        yield f"looking back: {view.regret.text}"
 
 
 def _situation(data: Mapping[str, Any]) -> Iterator[str]:
@@ -64,6 +68,22 @@ def _situation(data: Mapping[str, Any]) -> Iterator[str]:
     for replica in replicas:
         facts = [f"{name} {_number(replica[name])}" for name in ("waiting", "running", "kv_usage") if name in replica]
         yield f"  {replica.get('name', '?'):<16} {replica.get('state', '?'):<10} {', '.join(facts) or 'nothing known'}"
+
+
+def _outlooks(data: Mapping[str, Any]) -> Iterator[str]:
+    """Each forecast that the law was given, at the lead nearest to the decision's own."""
+    lead = data.get("lead_s", 120.0)
+    outlooks = data.get("outlooks") or {}
+    if outlooks:
+        yield "what was forecast:"
+    for name, told in sorted(outlooks.items()):
+        leads, levels, rows = (told.get(key) or [] for key in ("leads", "levels", "quantiles"))
+        if not leads or not levels or len(rows) != len(leads):
+            continue
+        row = min(range(len(leads)), key=lambda i: abs(leads[i] - lead))
+        shown = [f"{level:.0%} {_number(rows[row][i])}" for i, level in enumerate(levels) if level in SHOWN_LEVELS]
+        yield f"  {name}: {', '.join(shown)} in {leads[row]:.3g} s ({told.get('model') or 'a model without a name'})"
+        yield from (f"    {warning}" for warning in told.get("warnings") or [])
 
 
 def _number(value: Any) -> str:

@@ -31,6 +31,10 @@ class Forecasting(Protocol):
         """The same for screens, every pool."""
         ...
 
+    def close(self) -> None:
+        """Let go of what it holds: the end of the agent."""
+        ...
+
 
 class NoForecast:
     """Nothing is forecast."""
@@ -43,6 +47,9 @@ class NoForecast:
 
     def views(self) -> tuple[ForecastView, ...]:
         return ()
+
+    def close(self) -> None:
+        return None
 
 
 class Guarded:
@@ -70,3 +77,9 @@ class Guarded:
         except Exception:
             log.exception("the forecaster failed to show its forecasts")
             return ()
+
+    def close(self) -> None:
+        try:
+            self._inner.close()
+        except Exception:
+            log.exception("the forecaster failed to end")

@@ -16,8 +16,9 @@ from opsconsole.control.alerts import Change, Silence
 from opsconsole.control.deciding import Decided
 from opsconsole.control.logs import log_entries
 from opsconsole.control.mode import Holds, sentence
+from opsconsole.control.regret import STATE_KEY
 from opsconsole.control.words import decision_text
-from opsconsole.domain.records import DecisionView, FleetSnapshot, HoldView, JournalEntry
+from opsconsole.domain.records import DecisionView, FleetSnapshot, HoldView, JournalEntry, RegretView
 from opsconsole.domain.wire import from_json, to_json
 from opsconsole.history.store import DecisionRow, Store
 
@@ -32,6 +33,7 @@ class Recovered:
     memories: Mapping[str, str]
     holds: Holds
     silences: tuple[Silence, ...]
+    unjudged: str | None = None  # decisions that were not judged yet
 
 
 class Journal:
@@ -47,6 +49,7 @@ class Journal:
             self.store.get_state("memory/"),
             Holds.from_data(self._load("holds")),
             tuple(from_json(Silence, item) for item in self._load("silences") or ()),
+            self.store.get_state(STATE_KEY).get(STATE_KEY),
         )
 
     def _load(self, key: str) -> list[dict[str, object]] | None:
@@ -65,15 +68,16 @@ class Journal:
         entries: Sequence[JournalEntry],
         state: Mapping[str, str],
         text: str | None = None,
+        regrets: Sequence[RegretView] = (),
     ) -> tuple[JournalEntry, ...]:
-        """One tick: snapshot, decisions with their situations, lines, and the laws' memories."""
+        """One tick: snapshot, decisions with their situations, lines, memories, and what became of old decisions."""
         rows = [DecisionRow(d.view, to_json(d.situation), d.memory_delta, self._is_news(d.view)) for d in decided]
         lines = [
             JournalEntry(0, d.view.at, "decision", d.view.pool, decision_text(d.view), snapshot.tick, decision=d.view)
             for d, row in zip(decided, rows, strict=True)
             if row.changed
         ]
-        written = self.store.write_tick(snapshot, rows, (*lines, *entries), state, text)
+        written = self.store.write_tick(snapshot, rows, (*lines, *entries), state, text, regrets)
         for d in decided:
             self._told[d.view.pool] = _mark(d.view)
         return written

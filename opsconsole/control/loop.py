@@ -27,11 +27,23 @@ from opsconsole.control.logs import log_entries
 from opsconsole.control.meter import Meter
 from opsconsole.control.mode import acts_by_itself
 from opsconsole.control.observing import FoldInput, Queue, gather, safe_fold, waiting_in_front
+from opsconsole.control.regret import Judged, RegretBook
+from opsconsole.control.regret import entries as regret_entries
 from opsconsole.control.settings import AgentSettings, Mode, PoolSettings
 from opsconsole.control.situation import Surroundings, situation_of
 from opsconsole.control.stopwatch import Stopwatch
 from opsconsole.domain.fleet import FleetState
-from opsconsole.domain.records import FleetSnapshot, JournalEntry, Outcome, Plan, PoolView, ReplicaState, TickRecord
+from opsconsole.domain.records import (
+    FleetSnapshot,
+    ForecastView,
+    JournalEntry,
+    Outcome,
+    Plan,
+    PoolView,
+    RegretView,
+    ReplicaState,
+    TickRecord,
+)
 from opsconsole.domain.wire import dumps
 from opsconsole.errors import OpsConsoleError
 from opsconsole.history.rings import Ring
@@ -88,6 +100,8 @@ class Loop:
         self.alerts = AlertBook(silences=found.silences)
         self._tick = found.last_tick
         self._decider = Decider(laws, settings.baselines)
+        self._regrets = RegretBook()
+        self._regrets.recall(found.unjudged)
         self._unwritten: tuple[JournalEntry, ...] = ()
         self._problems = self._decider.recall(found.memories)
 
@@ -137,13 +151,31 @@ class Loop:
         watch.lap("act")
         self.alerts, changes = self.alerts.update(snapshot, settings.alerts)
         lines = (*self._errors(decided), *replica_events(self._previous, snapshot), *entries, *acted)
-        lines = (*lines, *alert_entries(changes, snapshot))
-        snapshot, text = await self._keep(snapshot, decided, lines)
+        judged = self._look_back(snapshot, decided)
+        lines = (*lines, *alert_entries(changes, snapshot), *regret_entries(judged, snapshot.tick, snapshot.at))
+        snapshot, text = await self._keep(snapshot, decided, lines, [j.regret for j in judged])
         watch.lap("journal")
         self._previous = snapshot
         self._show(snapshot, decided, outcomes, text)
         watch.finish(late_s)
-        return TickRecord(snapshot, tuple(d.view for d in decided), plans, outcomes)
+        return TickRecord(snapshot, tuple(d.view for d in decided), plans, outcomes, self.forecasts())
+
+    def forecasts(self) -> tuple[ForecastView, ...]:
+        """The newest forecasts, with the level each pool buys for and how its decisions have fared."""
+        levels = {pool.name: pool.thresholds.quantile for pool in self.settings.pools}
+        return tuple(
+            replace(view, bought=levels.get(view.pool), regret=self._regrets.tally(view.pool))
+            for view in self.forecasting.views()
+        )
+
+    def _look_back(self, snapshot: FleetSnapshot, decided: Sequence[Decided]) -> tuple[Judged, ...]:
+        """Judge the decisions whose time has come, and remember the new ones."""
+        views = [d.view for d in decided]
+        capacities = {view.pool: view.capacity for view in views if view.capacity is not None}
+        judged = self._regrets.settle(snapshot, capacities)
+        bounds = {pool.name: (pool.limits.minimum, pool.limits.maximum) for pool in self.settings.pools}
+        self._regrets.note(views, self.settings.decide_every_s or self.settings.interval_s, bounds)
+        return judged
 
     async def _standings(self) -> dict[str, Standing]:
         names = [pool.name for pool in self.settings.pools]
@@ -159,7 +191,7 @@ class Loop:
             return Standing(None, str(error))
         if state.owner is not None:
             return Standing(state, f"{state.owner} owns the scale of {pool}: two writers would fight")
-        return Standing(state)
+        return Standing(state, state.hold)
 
     def _is_due(self, now: float) -> bool:
         if self.settings.mode is Mode.OFF:
@@ -212,12 +244,16 @@ class Loop:
         return tuple(JournalEntry(0, now, "error", "", text, self._tick) for text in lines)
 
     async def _keep(
-        self, snapshot: FleetSnapshot, decided: Sequence[Decided], lines: Sequence[JournalEntry]
+        self,
+        snapshot: FleetSnapshot,
+        decided: Sequence[Decided],
+        lines: Sequence[JournalEntry],
+        regrets: Sequence[RegretView],
     ) -> tuple[FleetSnapshot, str]:
         """Write the tick down. A disk that is full must not blind the screens: then it is shown, with a note."""
         waiting = (*self._unwritten, *lines)
         try:
-            text = await self._write(snapshot, decided, waiting)
+            text = await self._write(snapshot, decided, waiting, regrets)
         except (sqlite3.Error, OSError) as error:
             log.exception("the tick cannot be written")
             self.meter.failed()
@@ -227,11 +263,17 @@ class Loop:
         self._unwritten = ()
         return snapshot, text
 
-    async def _write(self, snapshot: FleetSnapshot, decided: Sequence[Decided], lines: Sequence[JournalEntry]) -> str:
+    async def _write(
+        self,
+        snapshot: FleetSnapshot,
+        decided: Sequence[Decided],
+        lines: Sequence[JournalEntry],
+        regrets: Sequence[RegretView],
+    ) -> str:
         def write() -> str:
             text = dumps(snapshot)
-            state = self._decider.to_state() if decided else {}
-            log_entries(self.journal.write(snapshot, decided, lines, state, text))
+            state = {**self._decider.to_state(), **self._regrets.to_state()} if decided else {}
+            log_entries(self.journal.write(snapshot, decided, lines, state, text, regrets))
             return text
 
         return await asyncio.to_thread(write) if self._threaded else write()

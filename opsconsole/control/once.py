@@ -19,6 +19,7 @@ from opsconsole.clock import Clock, SystemClock
 from opsconsole.config import Loaded
 from opsconsole.control.agent import Parts, compose, observed_state
 from opsconsole.control.configured import agent_settings, sources
+from opsconsole.control.foresight import Foresight, ForesightOptions, foresight_options
 from opsconsole.control.loop import Loop
 from opsconsole.control.observing import Queue, as_observation
 from opsconsole.control.settings import AgentSettings, Mode, PoolSettings
@@ -33,6 +34,7 @@ from policies.situation import Limits
 LOOKS = 3
 LOOK_EVERY_S = 1.0
 BEFORE_S = 600.0
+KNOWN_S = 86400.0  # of a recording, known to its forecasts
 
 
 class Past:
@@ -127,7 +129,9 @@ async def decide_recorded(loaded: Loaded, path: Path, at: float) -> TickRecord:
     settings = replace(settings, mode=Mode.ADVISE, interval_s=snapshots[-1].interval, fleet=snapshots[-1].fleet)
     past = Past(snapshots)
     with tempfile.TemporaryDirectory(prefix="opsconsole-once-") as folder:
-        parts = Parts([Played(past)], past.actuators(), queues=past.queues())
+        series = foresight_options(settings).series
+        seen = ForesightOptions(series, path, snapshots[0].at - KNOWN_S, fits=False, waits=True)
+        parts = Parts([Played(past)], past.actuators(), forecasting=Foresight(seen, past), queues=past.queues())
         loop, store = await _loop(replace(settings, data_dir=Path(folder)), parts, past)
         try:
             for index in range(len(snapshots)):

@@ -25,8 +25,9 @@ from opsconsole.config import Loaded, load
 from opsconsole.control import logs
 from opsconsole.control.agent import Parts, compose, end_on_signals, observed_state, serve, watch_parent
 from opsconsole.control.configured import agent_settings
+from opsconsole.control.foresight import Foresight, ForesightOptions, foresight_options
 from opsconsole.control.loop import Loop, wait
-from opsconsole.control.once import pools_of
+from opsconsole.control.once import KNOWN_S, pools_of
 from opsconsole.control.settings import AgentSettings, Mode
 from opsconsole.domain.records import FleetSnapshot, JournalEntry, TickRecord
 from opsconsole.domain.wire import dumps
@@ -172,9 +173,18 @@ class Replay:
 
 @asynccontextmanager
 async def replaying(
-    path: Path, span: Span, folder: Path, loaded: Loaded | None = None, beneath: Clock | None = None
+    path: Path,
+    span: Span,
+    folder: Path,
+    loaded: Loaded | None = None,
+    beneath: Clock | None = None,
+    *,
+    waits: bool = True,
 ) -> AsyncIterator[Replay]:
-    """A replay over a database of its own in `folder`; `loaded` gives pools and laws other than those recorded."""
+    """A replay over a database of its own in `folder`; `loaded` gives pools and laws other than those recorded.
+
+    With `waits` the first tick has read the history for its forecasts, so that two replays say the same.
+    """
     reader = Reader(path)
     try:
         first = reader.at(span.start)
@@ -188,9 +198,16 @@ async def replaying(
         store = Store(settings.database)
         try:
             actuators: dict[str, Actuator] = {pool.name: NullActuator(head.standing) for pool in settings.pools}
-            parts = Parts([RecordedSource(head, head)], actuators)
+            past = ForesightOptions(
+                foresight_options(settings).series, settings.database, first.at - KNOWN_S, fits=False, waits=waits
+            )
+            forecasting = Foresight(past, beneath or SystemClock())
+            parts = Parts([RecordedSource(head, head)], actuators, forecasting=forecasting)
             loop = await compose(settings, parts, store, head, threaded=False)
-            yield Replay(loop, head, span, beneath or SystemClock())
+            try:
+                yield Replay(loop, head, span, beneath or SystemClock())
+            finally:
+                forecasting.close()
         finally:
             store.close()
     finally:
@@ -224,7 +241,7 @@ async def serve_replay(path: Path, span: Span, folder: Path, loaded: Loaded | No
     """The agent API over a recording, on the socket in `folder`, until a signal or the parent's end."""
     clock, stop = SystemClock(), asyncio.Event()
     end_on_signals(stop)
-    async with replaying(path, span, folder, loaded) as replay:
+    async with replaying(path, span, folder, loaded, waits=False) as replay:
         watching = None if parent is None else asyncio.create_task(watch_parent(parent, stop, clock))
         try:
             return await serve(replay.loop, replay.head, stop, replay.run)

@@ -53,7 +53,7 @@ class PoolSettings:
 
     spec: PoolSpec
     limits: Limits = field(default_factory=Limits)
-    policy: str = "reactive"
+    policy: str = "predictive"
     lead_s: float = 120.0  # until a start has been observed
     thresholds: Thresholds = field(default_factory=Thresholds)
     capacity: CapacityFacts | None = None

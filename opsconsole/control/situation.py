@@ -1,4 +1,4 @@
-"""The only place that turns a FleetSnapshot into what a policy may look at.
+"""The only place that turns a FleetSnapshot and a Forecast into what a policy and a screen may look at.
 
 It translates and decides nothing. Unknown stays unknown. The trap: demand is what arrives, and the snapshot's rates
 are arrivals already (started + change of waiting + rejected); the queue's growth is told beside them and must not be
@@ -10,11 +10,23 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from opsconsole.control.mode import Holds
 from opsconsole.control.settings import PoolSettings
-from opsconsole.domain.records import FleetSnapshot, PoolView, ReplicaState, ReplicaView, SloView
+from opsconsole.domain.records import (
+    FleetSnapshot,
+    ForecastView,
+    LeadRecord,
+    PoolView,
+    ReplicaState,
+    ReplicaView,
+    SloView,
+)
 from policies.situation import Demand, Outlook, ReplicaFacts, Situation, SloFacts, State
+
+if TYPE_CHECKING:  # numpy, which who forecasts nothing need not load
+    from forecaster.forecast import Forecast
 
 STATES: Mapping[ReplicaState, State] = {
     ReplicaState.OK: "ok",
@@ -153,3 +165,34 @@ def _binding(slos: Sequence[SloView]) -> SloView | None:
         return 1.0 if slo.attainment is None else slo.attainment.low - slo.target
 
     return min(slos, key=margin, default=None)
+
+
+def outlook_of(forecast: Forecast, unit: str, now: float) -> Outlook:
+    """A forecast as a policy reads it: leads from `now`, those that have passed included, for they bound the next."""
+    age = now - forecast.at
+    leads = tuple(lead - age for lead in forecast.leads)
+    return Outlook(leads, forecast.levels, _table(forecast), unit, forecast.model, forecast.warnings)
+
+
+def forecast_view(forecast: Forecast, pool: str, unit: str, step: float) -> ForecastView:
+    """A forecast as a screen reads it: leads from when it was made."""
+    return ForecastView(
+        pool=pool,
+        unit=unit,
+        made_at=forecast.at,
+        leads=forecast.leads,
+        levels=forecast.levels,
+        quantiles=_table(forecast),
+        model=forecast.model,
+        warnings=forecast.warnings,
+        step=step,
+        demoted=forecast.demoted,
+        weights={name: round(share, 4) for name, share in forecast.weights.items()},
+        events=forecast.events,
+        record=tuple(LeadRecord(*row) for row in forecast.record),
+    )
+
+
+def _table(forecast: Forecast) -> tuple[tuple[float, ...], ...]:
+    """The quantiles to five digits: they are journalled at every tick, and the rest is noise."""
+    return tuple(tuple(float(f"{value:.5g}") for value in row) for row in forecast.values)

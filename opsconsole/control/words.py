@@ -7,28 +7,65 @@ number a rule did not know is shown as `?`, not left out, so that a reader sees 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
-from opsconsole.domain.records import DecisionView, JournalEntry, Outcome, Plan, PlanKind, RuleTrace
+from opsconsole.domain.records import (
+    CapacityView,
+    DecisionView,
+    JournalEntry,
+    Outcome,
+    Plan,
+    PlanKind,
+    RuleTrace,
+    SupplyPoint,
+)
 from policies.decision import Decision, Input
+from policies.picture import Picture
+from policies.situation import CapacityFacts
 
 
-def decision_view(decision: Decision, at: float, counterfactual: Mapping[str, int] | None = None) -> DecisionView:
-    trace = tuple(
-        RuleTrace(r.rule, ", ".join(_input(i) for i in r.inputs), r.wants, r.verdict.value, r.text)
-        for r in decision.rules
-    )
-    return DecisionView(
+def decision_view(
+    decision: Decision, at: float, counterfactual: Mapping[str, int] | None = None, picture: Picture | None = None
+) -> DecisionView:
+    """A decision as shown, with what its law knew of capacity, lead and supply where that is given."""
+    view = DecisionView(
         at,
         decision.pool,
         decision.current,
         decision.target,
         decision.binding,
         decision.reason,
-        trace,
+        tuple(
+            RuleTrace(r.rule, ", ".join(_input(i) for i in r.inputs), r.wants, r.verdict.value, r.text)
+            for r in decision.rules
+        ),
         decision.drain,
         dict(counterfactual or {}),
         decision.held,
     )
+    if picture is None:
+        return view
+    return replace(
+        view,
+        capacity=_capacity(picture.capacity),
+        lead=picture.lead_s,
+        lead_assumed=picture.lead_assumed,
+        supply=_supply(picture, at),
+    )
+
+
+def _capacity(known: CapacityFacts | None) -> CapacityView | None:
+    if known is None:
+        return None
+    rates = (known.request_rate, known.prompt_rate, known.output_rate)
+    return CapacityView(*rates, known.low, known.high, known.source, known.samples)
+
+
+def _supply(picture: Picture, at: float) -> tuple[SupplyPoint, ...]:
+    """What serves now and what will, as replicas that start become useful; those overdue count from now."""
+    ready = sorted(max(at, picture.ready_at(replica)) for replica in picture.starting)
+    live = len(picture.live)
+    return (SupplyPoint(at, live), *(SupplyPoint(when, live + i) for i, when in enumerate(ready, 1)))
 
 
 def _input(given: Input) -> str:

@@ -10,12 +10,12 @@ from __future__ import annotations
 import json
 import sqlite3
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from opsconsole.domain.records import DecisionView, FleetSnapshot, JournalEntry
+from opsconsole.domain.records import DecisionView, FleetSnapshot, JournalEntry, RegretView
 from opsconsole.domain.wire import from_json
 from opsconsole.errors import RecordingError
 from opsconsole.history import blob
@@ -32,7 +32,7 @@ class PastDecision(NamedTuple):
     decision: DecisionView
     situation: Any  # plain data of policies.Situation; None where it was not kept
     memory_delta: Any
-    extra: Mapping[str, Any]  # forecast and what else was kept with it
+    extra: Mapping[str, Any]  # what else was kept with it
 
 
 class Bounds(NamedTuple):
@@ -127,6 +127,11 @@ class Reader:
                 found.append(blob.pools_only(snapshot) if pools_only else snapshot)
         return tuple(found)
 
+    def totals(self, since: float, until: float) -> Iterator[FleetSnapshot]:
+        """Totals of pools, one a minute in [since, until), oldest first: the cheap way through days."""
+        for (data,) in self._rows("SELECT blob FROM minutes WHERE at >= ? AND at < ? ORDER BY at", (since, until)):
+            yield _totals(data)
+
     def next_change(self, at: float, direction: int = 1, pool: str | None = None) -> float | None:
         """When the next (or previous) decision was made that moved a target away from what there was."""
         sign, order = (">", "ASC") if direction > 0 else ("<", "DESC")
@@ -220,7 +225,9 @@ def _thin(rows: list[Any], step: float | None) -> list[Any]:
 
 def _past(at: float, tick: int, data: bytes) -> PastDecision:
     held = blob.unpack_data(data)
-    extra = {k: v for k, v in held.items() if k not in ("decision", "situation", "memory_delta", "tick")}
-    return PastDecision(
-        at, tick, from_json(DecisionView, held["decision"]), held.get("situation"), held.get("memory_delta"), extra
-    )
+    decision, regret = from_json(DecisionView, held["decision"]), held.get("regret")
+    if regret is not None:
+        decision = replace(decision, regret=from_json(RegretView, regret))
+    known = ("decision", "situation", "memory_delta", "tick", "regret")
+    extra = {k: v for k, v in held.items() if k not in known}
+    return PastDecision(at, tick, decision, held.get("situation"), held.get("memory_delta"), extra)

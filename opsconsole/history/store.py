@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from opsconsole.domain.records import DecisionView, FleetSnapshot, JournalEntry, Outcome, Plan
+from opsconsole.domain.records import DecisionView, FleetSnapshot, JournalEntry, Outcome, Plan, RegretView
 from opsconsole.domain.wire import dumps, from_json
 from opsconsole.errors import RecordingError
 from opsconsole.history import blob
@@ -36,7 +36,7 @@ class DecisionRow:
     situation: Any = None
     memory_delta: Any = None
     changed: bool = False  # worth keeping as long as the journal
-    extra: Mapping[str, Any] = field(default_factory=dict)  # forecast, regret
+    extra: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,10 +107,12 @@ class Store:
         entries: Sequence[JournalEntry] = (),
         state: Mapping[str, str] | None = None,
         text: str | None = None,
+        regrets: Sequence[RegretView] = (),
     ) -> tuple[JournalEntry, ...]:
         """All a tick leaves behind, or nothing of it. The entries come back with their numbers.
 
-        `text` is the snapshot's own wire JSON where the caller has it already.
+        `text` is the snapshot's own wire JSON where the caller has it already. `regrets` are kept with the decisions
+        they are about.
         """
         packed = blob.pack(snapshot) if text is None else blob.pack_text(text)
         rows = [_decision_row(row, snapshot, self._level(snapshot.at, 10.0)) for row in decisions]
@@ -127,6 +129,8 @@ class Store:
             numbered = tuple(_insert_entry(db, entry) for entry in entries)
             for key, value in (state or {}).items():
                 db.execute("INSERT OR REPLACE INTO state VALUES (?, ?, ?)", (key, snapshot.at, value))
+            for regret in regrets:
+                _look_back(db, regret)
         self._last_at = snapshot.at
         if self._trimmed_at is None or not 0 <= snapshot.at - self._trimmed_at < TRIM_EVERY_S:
             self.trim(snapshot.at)
@@ -216,6 +220,15 @@ def _decision_row(row: DecisionRow, snapshot: FleetSnapshot, level: int) -> tupl
     }
     kept = 2 if row.changed else level
     return (snapshot.at, made.pool, snapshot.tick, kept, made.current, made.target, blob.pack(data))
+
+
+def _look_back(db: sqlite3.Connection, regret: RegretView) -> None:
+    """Keep a judgement with its decision, where that is still there."""
+    key = (regret.pool, regret.decided_at)
+    row = db.execute("SELECT blob FROM decisions WHERE pool = ? AND at = ?", key).fetchone()
+    if row is not None:
+        data = {**blob.unpack_data(row[0]), "regret": regret}
+        db.execute("UPDATE decisions SET blob = ? WHERE pool = ? AND at = ?", (blob.pack(data), *key))
 
 
 def _insert_entry(db: sqlite3.Connection, entry: JournalEntry) -> JournalEntry:

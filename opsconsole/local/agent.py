@@ -13,6 +13,7 @@ from pathlib import Path
 
 from opsconsole.clock import Clock
 from opsconsole.control.agent import Build, Parts, run_agent
+from opsconsole.control.foresight import Foresight, foresight_options
 from opsconsole.control.settings import AgentSettings, Mode, PoolSettings
 from opsconsole.domain.fleet import FoldOptions, PoolSpec, SloSpec
 from opsconsole.errors import OpsConsoleError
@@ -25,11 +26,14 @@ from opsconsole.local.settings import POOL, UpSettings, load_settings
 from opsconsole.local.supervisor_client import SupervisorClient
 from opsconsole.local.targets import LocalTargets
 from opsconsole.observe.scrape import ScrapeSource
+from policies import lead
+from policies.memory import Memory
 from policies.situation import CapacityFacts, Limits
 
 WINDOW_LEAST, WINDOW_MOST = 10.0, 60.0  # s, of rates and latencies
 BURN_MOST, LONG_BURN = 300.0, 12.0  # s of the short burn window at most; the long one in multiples of it
-RUN_KEY = "local/run"
+RUN_KEY, BEGAN_KEY = "local/run", "local/began"
+LAWS = ("predictive", "reactive", "hpa-queue", "hpa-kv", "keda-epp")  # asked beside the one that decides
 ASSUMED_LEAD = 15.0  # s, until a start has been seen
 
 
@@ -59,6 +63,7 @@ def agent_settings(up: UpSettings) -> AgentSettings:
         socket=up.agent_socket,
         parent_pid=os.getppid(),
         options=_windows(up.stabilise_down),
+        baselines=LAWS,
     )
 
 
@@ -82,16 +87,30 @@ def _capacity(up: UpSettings) -> CapacityFacts | None:
     )
 
 
-def forget_other_runs(store: Store, run_id: str, now: float) -> None:
+def forget_other_runs(store: Store, up: UpSettings, now: float) -> float:
     """What a law has learned holds for the bounds and the machine it was learned on; each run is calibrated anew.
 
-    An agent that restarts within its run keeps it.
+    An agent that restarts within its run keeps it. When the run began, Unix seconds.
     """
-    if store.get_state(RUN_KEY).get(RUN_KEY) == run_id:
-        return
-    for key in store.get_state("memory/"):
-        store.put_state(key, None, now)
-    store.put_state(RUN_KEY, run_id, now)
+    began = store.get_state(BEGAN_KEY).get(BEGAN_KEY)
+    if store.get_state(RUN_KEY).get(RUN_KEY) == up.run_id and began is not None:
+        return float(began)
+    for prefix in ("memory/", "regret/"):
+        for key in store.get_state(prefix):
+            store.put_state(key, None, now)
+    for law in LAWS:
+        if (memory := first_start(up, now)) is not None:
+            store.put_state(f"memory/{POOL}/{law}", memory.to_json(), now)
+    store.put_state(RUN_KEY, up.run_id, now)
+    store.put_state(BEGAN_KEY, repr(now), now)
+    return now
+
+
+def first_start(up: UpSettings, now: float) -> Memory | None:
+    """The first worker's start as a law remembers one, so that the lead is a measured one from the first tick on."""
+    if up.measured is None or up.measured.start_s is None or up.devices:
+        return None  # with devices starts are kept by their kind, which is not known here
+    return lead.observe(Memory(), lead.key(POOL, up.model_name, None), now, up.measured.start_s)
 
 
 def builder(up: UpSettings) -> Build:
@@ -100,7 +119,8 @@ def builder(up: UpSettings) -> Build:
     def build(settings: AgentSettings, clock: Clock) -> Parts:
         client, queue = SupervisorClient(up.supervisor_socket), RouterQueue(up.url)
         store = Store(settings.database)
-        forget_other_runs(store, up.run_id, clock.now())
+        began = forget_other_runs(store, up, clock.now())
+        options = foresight_options(settings, time_scale=up.time_scale, since=None if up.has_past else began)
         chronicle = asyncio.get_running_loop().create_task(Chronicle(store, client, clock, up.run_id).run())
 
         async def close() -> None:
@@ -114,6 +134,7 @@ def builder(up: UpSettings) -> Build:
         return Parts(
             (source,),
             {POOL: LocalActuator(client, clock, up.drain_deadline)},
+            forecasting=Foresight(options, clock),
             queues={POOL: queue},
             findings=CapturedFindings(up.captured) if up.capture else tuple,
         )

@@ -123,6 +123,7 @@ class WorkerLife:
             self._workers.gone(self.worker, text, self._clock.now(), cut=float(self._cut))
 
     async def _one_life(self) -> str:
+        await self._clock.sleep(self._settings.start_delay)
         process = WorkerProcess(self.worker, self._settings)
         bounds = self._bounds()
         try:

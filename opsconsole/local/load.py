@@ -22,7 +22,7 @@ from opsconsole.bench.client import Target
 from opsconsole.bench.openloop import run_open_loop
 from opsconsole.bench.workload import build
 from opsconsole.clock import SystemClock
-from opsconsole.local.loads import draw_load
+from opsconsole.local.loads import DAY_SECONDS, draw_load
 from opsconsole.local.runs import RunLog
 
 SEGMENT = 3600.0  # s of load drawn at a time where no end is named
@@ -43,6 +43,7 @@ class LoadOrder:
     bounds: Bounds
     api_key: str | None = None
     grace: float = 30.0
+    day: float = DAY_SECONDS  # of the diurnal load
 
     def save(self, path: Path) -> None:
         path.touch(mode=0o600)
@@ -89,7 +90,7 @@ async def _sit_out(end: float, clock: SystemClock, stop: asyncio.Event) -> None:
 
 async def _segment(order: LoadOrder, number: int, log: RunLog, clock: SystemClock, stop: asyncio.Event) -> None:
     seed = order.seed + 2 * number
-    arrivals = draw_load(order.load, order.sustained, order.seconds or SEGMENT, Random(seed))
+    arrivals = draw_load(order.load, order.sustained, order.seconds or SEGMENT, Random(seed), order.day)
     asks = build("demo", arrivals, seed + 1)
     log.begin_segment(clock.now(), number)
     target = Target(url=order.url, model=order.model, api_key=order.api_key)

@@ -19,6 +19,7 @@ from opsconsole.errors import AgentUnavailable, OpsConsoleError
 from opsconsole.local import lifeline
 from opsconsole.local.calibration import Calibration, Say, calibrate
 from opsconsole.local.load import LoadOrder
+from opsconsole.local.loads import DAY_SECONDS
 from opsconsole.local.progress import Progress, tail
 from opsconsole.local.runs import RunLog, read_summary
 from opsconsole.local.settings import UpSettings
@@ -42,6 +43,7 @@ class RunOptions:
     load: str | None = None
     seconds: float | None = None
     seed: int = 0
+    day: float = DAY_SECONDS  # of the diurnal load
 
 
 class Ended(Exception):
@@ -237,6 +239,7 @@ class Session:
             bounds=calibration.bounds,
             api_key=settings.api_key,
             grace=LOAD_GRACE,
+            day=options.day,
         )
         file = settings.folder / LOAD_FILE
         order.save(file)

@@ -52,7 +52,10 @@ class UpSettings:
     policy: str = "reactive"
     stabilise_down: float = 10.0
     drain_deadline: float = 60.0
+    start_delay: float = 0.0  # added to every worker's start, to show what slower ones cost
     interval: float = 1.0  # between the agent's ticks
+    time_scale: float = 1.0  # of the forecaster: a day's seconds over those of the load's day
+    has_past: bool = True  # forecasts begin from what earlier runs saw; not under a built-in load
     engine_args: tuple[str, ...] = ()  # passed on to `opsconsole serve`
     worker_module: str = "opsconsole"
     worker_args: tuple[str, ...] = ("serve",)
@@ -88,7 +91,8 @@ class UpSettings:
     @property
     def url(self) -> str:
         """Where users ask."""
-        return f"http://{'127.0.0.1' if self.host in ('0.0.0.0', '::') else self.host}:{self.port}"
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)
+        return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
 
     def save(self, path: Path) -> None:
         """Write for the other processes; it holds keys, so only the owner may read it."""

@@ -365,6 +365,9 @@ class Oracle:
             raise ValueError("no")
         return {"requests/s": Outlook((60.0,), (0.5,), ((3.0,),), "requests/s", "test")}
 
+    def close(self) -> None:
+        return None
+
     def views(self) -> Any:
         return ()
 

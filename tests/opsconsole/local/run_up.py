@@ -31,10 +31,12 @@ def main() -> None:
         "data_dir": folder,
         "port": int(port),
         "slo": "",
-        "policy": "reactive",
+        "policy": os.environ.get("UP_POLICY", "reactive"),
         "stabilise": "3s",
         "drain_deadline": "20s",
         "engine_arg": [],
+        "day": os.environ.get("UP_DAY", "4m"),
+        "start_delay": "0s",
         "capture": bool(os.environ.get("UP_CAPTURE")),
     }
     settings, options, _ = up_options.prepare(asked)

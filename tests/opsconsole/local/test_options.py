@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -14,7 +15,7 @@ from opsconsole.errors import UsageError
 from opsconsole.local import machine, weights
 from opsconsole.local.agent import agent_settings
 from opsconsole.local.loads import check_load, draw_load
-from opsconsole.local.processes import running_streams, worker_args, worker_environment
+from opsconsole.local.processes import reserve_port, running_streams, worker_args, worker_environment
 from opsconsole.local.settings import Measured, UpSettings, check_data_dir, default_data_dir, load_settings
 
 
@@ -23,7 +24,7 @@ def asked(folder: Path, **changed: Any) -> dict[str, Any]:
         "output": "text", "host": "127.0.0.1", "api_key": "", "no_tui": True, "seconds": "", "load": "", "seed": 1,
         "workers": "1:2", "devices": "cpu", "model": str(folder), "data_dir": str(folder / "d"), "port": 8000,
         "slo": "", "policy": "reactive", "stabilise": "10s", "drain_deadline": "60s", "engine_arg": [],
-        "capture": False,
+        "capture": False, "day": "4m", "start_delay": "0s",
     }  # fmt: skip
     return {**usual, **changed}
 
@@ -44,6 +45,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ({"load": "storm"}, "steady, diurnal, burst"),
         ({"seconds": "90"}, "a number and a unit"),
         ({"slo": "ttft=1"}, "unit"),
+        ({"day": "10s"}, "60s or more"),
         ({"policy": "dice"}, "unknown"),
         ({"model": "/no/such/model"}, "does not exist"),
         ({"data_dir": "/tmp/" + "x" * 120}, "too long"),
@@ -130,13 +132,36 @@ def test_threads_are_shared_out_for_the_most_workers_there_may_be(cores: int, ma
 
 def test_a_worker_is_told_its_threads_its_device_and_its_bounds_and_the_token_is_not_on_its_command_line() -> None:
     settings = UpSettings("/d", "r", "/m.gguf", "n", threads=3, router_token="secret", engine_args=("--chunk", "64"))
-    args = worker_args(settings, 5000, "ttft=1s,target=95%")
-    assert args[:1] == ["serve"] and args[-2:] == ["--chunk", "64"]
+    args = worker_args(settings, 7, "ttft=1s,target=95%")
+    assert args[:3] == ["serve", "--fd", "7"] and args[-2:] == ["--chunk", "64"]
     assert args[args.index("--threads") + 1] == "3" and args[args.index("--slo") + 1] == "default:ttft=1s,target=95%"
     assert "secret" not in " ".join(args)
     environment = worker_environment(settings, "1")
     assert (environment["CUDA_VISIBLE_DEVICES"], environment["OMP_NUM_THREADS"]) == ("1", "3")
     assert "CUDA_VISIBLE_DEVICES" not in worker_environment(settings, None)
+
+
+def test_a_workers_port_is_taken_from_the_decision_on_and_refuses_until_it_listens() -> None:
+    with reserve_port() as bound:
+        place = bound.getsockname()
+        for reuse in (0, 1):
+            with socket.socket() as other:
+                other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, reuse)
+                with pytest.raises(OSError, match="in use"):
+                    other.bind(place)
+        with pytest.raises(ConnectionRefusedError), socket.create_connection(place, timeout=5):
+            pass
+
+
+@pytest.mark.parametrize(
+    ("host", "url"),
+    [
+        ("127.0.0.1", "http://127.0.0.1:8000"), ("localhost", "http://localhost:8000"), ("::1", "http://[::1]:8000"),
+        ("0.0.0.0", "http://127.0.0.1:8000"), ("::", "http://[::1]:8000"), ("fd00::7", "http://[fd00::7]:8000"),
+    ],
+)  # fmt: skip
+def test_users_are_told_an_address_that_works(host: str, url: str) -> None:
+    assert UpSettings("/d", "r", "m", "n", host=host).url == url
 
 
 def test_streams_are_read_from_the_page_and_unknown_is_not_zero() -> None:
@@ -197,3 +222,20 @@ def test_a_model_is_named_by_its_file_or_folder(tmp_path: Path) -> None:
     (tmp_path / "tiny.Q4_1.gguf").touch()
     assert weights.find_model(str(tmp_path / "tiny.Q4_1.gguf")).name == "tiny.Q4_1"
     assert weights.find_model(str(tmp_path)).name == tmp_path.name
+
+
+def test_a_diurnal_load_is_met_by_forecast_on_its_own_days_unless_another_law_is_named(folder: Path) -> None:
+    made = up_options.prepare(asked(folder, load="diurnal", day="2m", policy=""))
+    assert (made.settings.policy, made.settings.time_scale, made.options.day) == ("predictive", 720.0, 120.0)
+    assert not made.settings.has_past, "what other loads were is no history of this one"
+    made = up_options.prepare(asked(folder, load="diurnal", policy="reactive"))
+    assert (made.settings.policy, made.settings.time_scale) == ("reactive", 360.0)
+    made = up_options.prepare(asked(folder, policy="", start_delay="20s"))
+    assert (made.settings.policy, made.settings.time_scale, made.settings.has_past) == ("reactive", 1.0, True)
+    assert made.settings.start_delay == 20.0
+
+
+def test_a_shorter_day_comes_round_sooner() -> None:
+    arrivals = draw_load("diurnal", 10.0, 120.0, Random(3), day=60.0)
+    by_half_minute = [sum(start <= a.at < start + 30 for a in arrivals) for start in (0, 15, 60, 75)]
+    assert by_half_minute[1] > 1.5 * by_half_minute[0] and by_half_minute[3] > 1.5 * by_half_minute[2]

@@ -7,12 +7,16 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
+from opsconsole.bench.bounds import Bounds
 from opsconsole.clock import ManualClock
 from opsconsole.errors import AgentUnavailable
 from opsconsole.history.store import Store
 from opsconsole.local.agent import forget_other_runs
 from opsconsole.local.chronicle import Chronicle
+from opsconsole.local.settings import Measured, UpSettings
 from opsconsole.local.targets import LocalTargets
+from policies import lead
+from policies.memory import Memory
 
 WORKER = {
     "name": "w1", "phase": "ready", "ready": True, "draining": False, "url": "http://127.0.0.1:5", "device": None,
@@ -97,13 +101,24 @@ async def test_events_are_told_once_also_after_a_restart_of_the_agent(tmp_path: 
 
 def test_what_was_learned_in_another_run_is_forgotten_and_in_this_one_kept(tmp_path: Path) -> None:
     store = Store(tmp_path / "opsconsole.db")
+    first, second = (UpSettings(str(tmp_path), run, "model.gguf", "m") for run in ("first", "second"))
     store.put_state("memory/local", "{}", 1.0)
     store.put_state("holds", "[]", 1.0)
-    forget_other_runs(store, "first", 2.0)
+    assert forget_other_runs(store, first, 2.0) == 2.0
     assert store.get_state("memory/") == {} and store.get_state("holds") == {"holds": "[]"}
     store.put_state("memory/local", "{}", 3.0)
-    forget_other_runs(store, "first", 4.0)
+    assert forget_other_runs(store, first, 4.0) == 2.0, "the run began when its first agent did"
     assert store.get_state("memory/") == {"memory/local": "{}"}
-    forget_other_runs(store, "second", 5.0)
+    assert forget_other_runs(store, second, 5.0) == 5.0
     assert store.get_state("memory/") == {}
+    store.close()
+
+
+def test_the_first_workers_start_is_a_measured_lead_for_every_law(tmp_path: Path) -> None:
+    store = Store(tmp_path / "opsconsole.db")
+    measured = Measured(Bounds(1.0, 0.1), start_s=6.5)
+    forget_other_runs(store, UpSettings(str(tmp_path), "run", "model.gguf", "m", measured=measured), 100.0)
+    memory = Memory.from_json(store.get_state("memory/")["memory/local/predictive"])
+    known = lead.lead(memory, lead.key("local", "m", None), 15.0, 1.0)
+    assert (known.seconds, known.assumed) == (7.5, False)
     store.close()
