@@ -32,6 +32,7 @@ def serve(
     host: str = typer.Option("127.0.0.1", "--host", help="Address to listen on."),
     port: int = typer.Option(8000, "--port", min=0, max=65535, help="Port to listen on; 0 = any free one."),
     uds: str = typer.Option("", "--uds", metavar="PATH", help="Listen on this Unix socket instead."),
+    fd: int = typer.Option(-1, "--fd", metavar="N", help="Listen on this inherited, bound socket instead."),
     slo: list[str] = typer.Option([], "--slo", metavar="NAME:ttft=1s,tpot=80ms", help="A service class; repeatable."),
     api_key: str = typer.Option("", "--api-key", envvar="OPSCONSOLE_API_KEY", help="Key clients must send."),
     trusted_router_token: str = typer.Option(
@@ -96,7 +97,7 @@ def serve(
             slo_classes={slo_class.name: slo_class for slo_class in map(parse_slo, slo)},
             shuffle_blocks=None if shuffle_blocks < 0 else shuffle_blocks,
         )
-        bound = None if uds else _bind(host, port)
+        bound = None if uds else _inherited(fd) if fd >= 0 else _bind(host, port)
         clock = SystemClock()
         engine = (
             _model_engine(found.path, options, clock, dtype=dtype, quantize=quantize, threads=threads)
@@ -147,6 +148,13 @@ def _bind(host: str, port: int) -> socket.socket:
         bound.close()
         raise UsageError(f"Cannot listen on {host}:{port}: {error.strerror}; choose another with --port.") from error
     return bound
+
+
+def _inherited(fd: int) -> socket.socket:
+    try:
+        return socket.socket(fileno=fd)
+    except OSError as error:
+        raise UsageError(f"--fd {fd} is no socket that this process was given ({error.strerror}).") from error
 
 
 def _run(engine: Engine, options: ServerOptions, clock: SystemClock, *, bound: socket.socket | None, uds: str) -> int:

@@ -29,11 +29,14 @@ class Health(NamedTuple):
     streams: int | None = None
 
 
-def free_port(host: str = "127.0.0.1") -> int:
-    """A port nobody listens on now; a loser of the race after it is restarted with another."""
-    with socket.socket() as probe:
-        probe.bind((host, 0))
-        return int(probe.getsockname()[1])
+def reserve_port() -> socket.socket:
+    """A loopback port that is taken from now on: bound for a worker that will listen once it has loaded.
+
+    Without SO_REUSEADDR on purpose: with it another socket could be bound to the same port until one of them listens.
+    """
+    bound = socket.socket()
+    bound.bind(("127.0.0.1", 0))
+    return bound
 
 
 class WorkerProcess:
@@ -46,13 +49,16 @@ class WorkerProcess:
         self._client = httpx.AsyncClient(timeout=ASK_TIMEOUT, trust_env=False)
 
     async def start(self, bounds: str | None) -> None:
-        """Start it on a free port; `bounds` is the SLO it counts by."""
-        port = free_port()
-        self.worker.url = f"http://127.0.0.1:{port}"
+        """Start it on a port of its own; `bounds` is the SLO it counts by."""
         log = self._settings.logs / f"{self.worker.name}.log"
-        args = worker_args(self._settings, port, bounds)
         environment = worker_environment(self._settings, self.worker.device)
-        self._process = await lifeline.spawn(self._settings.worker_module, args, log=log, env=environment)
+        with reserve_port() as bound:  # the child holds it on
+            self.worker.url = "http://{}:{}".format(*bound.getsockname())
+            fd = bound.fileno()
+            args = worker_args(self._settings, fd, bounds)
+            self._process = await lifeline.spawn(
+                self._settings.worker_module, args, log=log, env=environment, pass_fds=(fd,)
+            )
         self.worker.pid = self._process.pid
 
     @property
@@ -131,9 +137,9 @@ def running_streams(page: str) -> int | None:
     return int(max(found.get(names[0], 0.0), found.get(names[1], 0.0) + found.get(names[2], 0.0)))
 
 
-def worker_args(settings: UpSettings, port: int, bounds: str | None) -> list[str]:
-    """The engine's command line."""
-    args = [*settings.worker_args, "--host", "127.0.0.1", "--port", str(port), "--model", settings.model]
+def worker_args(settings: UpSettings, fd: int, bounds: str | None) -> list[str]:
+    """The engine's command line; `fd` is the bound socket it inherits."""
+    args = [*settings.worker_args, "--fd", str(fd), "--model", settings.model]
     args += ["--served-model-name", settings.model_name, "--threads", str(settings.threads)]
     if bounds:
         args += ["--slo", f"default:{bounds}"]

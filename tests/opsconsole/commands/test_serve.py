@@ -122,6 +122,22 @@ def test_a_port_in_use_is_told_before_anything_is_loaded() -> None:
     assert done.returncode == 2 and "choose another with --port" in done.stderr
 
 
+def test_an_inherited_socket_is_listened_on() -> None:
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        command = [sys.executable, "-m", "opsconsole", "serve", "--step-time", "default", "--fd", str(bound.fileno())]
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, pass_fds=(bound.fileno(),)) as process:
+            try:
+                served = Engine(process)
+                assert served.started["address"] == "{}:{}".format(*bound.getsockname())
+                with _client(served.url) as client:
+                    wait_ready(client)
+                assert served.stop() == 0
+            finally:
+                process.kill()
+    assert "--fd 99 is no socket" in run("--step-time", "default", "--fd", "99").stderr
+
+
 @pytest.mark.parametrize(
     ("args", "says"),
     [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
@@ -16,16 +15,11 @@ import pytest
 from opsconsole.clock import SystemClock
 from opsconsole.commands.web import web
 from opsconsole.errors import UsageError
+from tests.ports import free_port
 
 pytest.importorskip("textual_serve", reason="textual-serve is not installed: pip install 'opsconsole[web]'")
 CLOCK = SystemClock()
 ROOT = Path(__file__).parents[3]
-
-
-def free_port() -> int:
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        return int(held.getsockname()[1])
 
 
 def run_web(*words: str) -> subprocess.Popen[str]:

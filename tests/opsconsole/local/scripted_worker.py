@@ -11,6 +11,7 @@ import argparse
 import asyncio
 import json
 import os
+import socket
 import time
 from collections.abc import AsyncIterator
 from typing import Any
@@ -130,8 +131,7 @@ def main() -> None:
     if os.environ.get("SCRIPT_FAIL_START"):
         raise SystemExit("scripted failure")
     parser = argparse.ArgumentParser()
-    parser.add_argument("--host")
-    parser.add_argument("--port", type=int)
+    parser.add_argument("--fd", type=int)
     known, _ = parser.parse_known_args()
     script = Script()
     app = Starlette(
@@ -147,7 +147,8 @@ def main() -> None:
             Route("/v1/chat/completions", script.complete, methods=["POST"]),
         ]
     )
-    uvicorn.run(app, host=known.host, port=known.port, log_level="warning", timeout_graceful_shutdown=2)
+    config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=2)
+    uvicorn.Server(config).run([socket.socket(fileno=known.fd)])
 
 
 if __name__ == "__main__":

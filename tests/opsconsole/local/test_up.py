@@ -28,8 +28,8 @@ from opsconsole.client.agent import AgentClient
 from opsconsole.commands import up_options
 from opsconsole.errors import AgentUnavailable, UsageError
 from opsconsole.local.datalock import DataLock
-from opsconsole.local.processes import free_port
 from opsconsole.local.supervisor_client import SupervisorClient
+from tests.ports import free_port
 
 ROOT = Path(__file__).parents[3]
 RUN_UP = Path(__file__).parent / "run_up.py"

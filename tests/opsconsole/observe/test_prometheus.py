@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-import socket
 import subprocess
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -19,6 +18,7 @@ from opsconsole.errors import SourceErrorKind as Kind
 from opsconsole.observe.fetch import FetchFailed
 from opsconsole.observe.prometheus import PrometheusSource, PrometheusSourceOptions, names_pattern, own_labels
 from opsconsole.observe.promql import PrometheusClient, PrometheusOptions, spans
+from tests.ports import free_port
 
 CONFIG = """
 global: {{scrape_interval: 1s, scrape_timeout: 900ms}}
@@ -33,12 +33,6 @@ scrape_configs:
     metrics_path: /json
     static_configs: [{{targets: ["{target}"]}}]
 """
-
-
-def free_port() -> int:
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return int(s.getsockname()[1])
 
 
 async def eventually(ask: Any, seconds: float = 20.0) -> Any:
