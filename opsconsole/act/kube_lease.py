@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from opsconsole.act.kube_owners import TARGETS
+from opsconsole.act.kube_owners import TARGETS, WRITES_AS
 from opsconsole.clock import Clock
 from opsconsole.cluster.api import KubeApi
 from opsconsole.cluster.failure import KubeError, Patience
@@ -43,12 +43,13 @@ class LeaseTimes:
 
 @dataclass(frozen=True, slots=True)
 class LeaseName:
-    """Where the lease is, who wants it, which workloads it is for, and where its holder answers."""
+    """Where the lease is, who wants it, for which workloads, written as whom, and where its holder answers."""
 
     namespace: str
     name: str
     identity: str
     targets: tuple[str, ...] = ()
+    writes_as: str = ""
     address: str = ""
 
     @property
@@ -229,6 +230,7 @@ class Lease:
         meta["annotations"] = {
             **mapping(meta, "annotations"),
             TARGETS: json.dumps(list(self._of.targets)),
+            WRITES_AS: self._of.writes_as,
             ADDRESS: self._of.address,
             ACTS: json.dumps(acts, separators=(",", ":")),
         }

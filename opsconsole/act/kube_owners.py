@@ -8,7 +8,7 @@ while a cluster that has no such kind is none.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,7 @@ from opsconsole.cluster.workload import Workload
 
 TARGETS = "opsconsole.dev/targets"  # annotation of a Lease: the workloads its holder writes
 MANAGED_BY = "app.kubernetes.io/managed-by=opsconsole"
-RECENT_S = 600.0  # a writer that last wrote before is not taken for one that still does
+WRITES_AS = "opsconsole.dev/writes-as"  # ... and as which field manager
 MANAGER = "opsconsole"  # field managers of ours are `opsconsole/FLEET`
 
 
@@ -40,12 +40,16 @@ async def owner_of(api: KubeApi, workload: Workload, thing: Mapping[str, Any], m
     for hpa in await _list(api, f"/apis/autoscaling/v2/namespaces/{workload.namespace}/horizontalpodautoscalers"):
         if _meant(mapping(hpa, "spec"), workload, kind):
             return _hpa_words(hpa)
+    released: set[str] = set()
     for lease in await _leases(api, workload):
         meta, spec = mapping(lease, "metadata"), mapping(lease, "spec")
-        mine = f"{meta.get('namespace')}/{meta.get('name')}" == me.lease
-        if not mine and workload.key in _targets(meta) and _is_held(spec, now):
+        if f"{meta.get('namespace')}/{meta.get('name')}" == me.lease:
+            continue
+        if not _is_held(spec, now):
+            released.add(str(mapping(meta, "annotations").get(WRITES_AS)))
+        elif workload.key in _targets(meta):
             return f"the opsconsole {spec.get('holderIdentity')} (Lease {meta.get('name')})"
-    return next(_writers(thing, me, now), None)
+    return next(_writers(thing, me, released), None)
 
 
 def via_owner(via: str, owner: str | None) -> str | None:
@@ -113,13 +117,17 @@ def _hpa_words(hpa: Mapping[str, Any]) -> str:
     return f"the ScaledObject {above.get('name')}" if above is not None else f"the HPA {_name(hpa)}"
 
 
-def _writers(thing: Mapping[str, Any], me: Self, now: float) -> Iterator[str]:
-    """Other opsconsoles that wrote the scale a short while ago, by the managed fields of the object."""
+def _writers(thing: Mapping[str, Any], me: Self, released: Set[str]) -> Iterator[str]:
+    """Another opsconsole that wrote the scale last, unless its Lease says that it has ended.
+
+    The server keeps no time for writes of `/scale`, so how long ago that was cannot be told.
+    """
     for entry in entries(mapping(thing, "metadata"), "managedFields"):
-        manager, at = str(entry.get("manager") or ""), unix(entry.get("time"))
-        ours = manager == me.manager or not manager.startswith(MANAGER)
-        if entry.get("subresource") == "scale" and not ours and at is not None and now - at < RECENT_S:
-            yield f"another opsconsole ({manager}), which wrote it {max(0.0, now - at):.0f} s ago,"
+        manager = str(entry.get("manager") or "")
+        if entry.get("subresource") != "scale" or manager == me.manager or manager in released:
+            continue
+        if manager.startswith(f"{MANAGER}/"):
+            yield f"another opsconsole ({manager}, the last to write it, and no Lease says that it ended)"
 
 
 def _targets(meta: Mapping[str, Any]) -> tuple[str, ...]:

@@ -56,7 +56,9 @@ async def connect(place: Place) -> Any:
         raise ConfigError(
             f"No cluster is reached by {place.text}: {error}. Give --kubeconfig and --context as kubectl takes them."
         ) from error
-    return client.ApiClient(configuration=settings)
+    made = client.ApiClient(configuration=settings)
+    made.user_agent = "opsconsole"  # what a cluster's audit log calls it
+    return made
 
 
 def namespace_of(place: Place) -> str:

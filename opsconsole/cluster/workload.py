@@ -14,6 +14,7 @@ from opsconsole.errors import ConfigError
 
 
 class _Kind(NamedTuple):
+    kind: str
     group: str
     version: str
     plural: str
@@ -21,11 +22,13 @@ class _Kind(NamedTuple):
 
 
 _KINDS = {
-    "deployment": _Kind("apps", "v1", "deployments"),
-    "statefulset": _Kind("apps", "v1", "statefulsets", True),
-    "replicaset": _Kind("apps", "v1", "replicasets"),
-    "leaderworkerset": _Kind("leaderworkerset.x-k8s.io", "v1", "leaderworkersets", True),
-    "dynamographdeploymentscalingadapter": _Kind("nvidia.com", "v1alpha1", "dynamographdeploymentscalingadapters"),
+    "deployment": _Kind("Deployment", "apps", "v1", "deployments"),
+    "statefulset": _Kind("StatefulSet", "apps", "v1", "statefulsets", True),
+    "replicaset": _Kind("ReplicaSet", "apps", "v1", "replicasets"),
+    "leaderworkerset": _Kind("LeaderWorkerSet", "leaderworkerset.x-k8s.io", "v1", "leaderworkersets", True),
+    "dynamographdeploymentscalingadapter": _Kind(
+        "DynamoGraphDeploymentScalingAdapter", "nvidia.com", "v1alpha1", "dynamographdeploymentscalingadapters"
+    ),
 }
 _SHORT = {
     "deploy": "deployment",
@@ -46,6 +49,7 @@ class Workload:
     name: str
     namespace: str
     by_ordinal: bool = False  # the highest ordinal goes first
+    kind: str | None = None  # None for a custom one: its plural does not tell
 
     @property
     def path(self) -> str:
@@ -73,7 +77,7 @@ def workload(text: str, namespace: str) -> Workload:
     word = _SHORT.get(word, word)
     known = _KINDS.get(word) or _KINDS.get(word.removesuffix("s"))
     if known is not None:
-        return Workload(known.group, known.version, known.plural, name, namespace, known.by_ordinal)
+        return Workload(known.group, known.version, known.plural, name, namespace, known.by_ordinal, known.kind)
     plural, _, rest = word.partition(".")
     version, _, group = rest.partition(".")
     if not (plural and version and group):

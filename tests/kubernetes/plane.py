@@ -175,6 +175,9 @@ class Cluster:
         answer = self._client.get(path)
         return None if answer.status_code == 404 else answer.raise_for_status().json()
 
+    def answers(self, path: str) -> bool:
+        return self._client.get(path).is_success
+
     def create(self, path: str, body: Any) -> Any:
         return self._ask("POST", path, json=body)
 

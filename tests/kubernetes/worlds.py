@@ -125,7 +125,7 @@ class Maker:
         token = ADMIN_TOKEN if self.user == "admin" else f"token-of-{self.user}"
         api = KubeApi(place or Place(self.plane.kubeconfig(self.user, token), None, self.namespace), clock)
         of = KubePool("chat", workload(target, self.namespace), **{"drain_deadline_s": 30.0, **pool})
-        name = LeaseName(self.namespace, f"opsconsole-{fleet}", identity, (of.workload.key,))
+        name = LeaseName(self.namespace, f"opsconsole-{fleet}", identity, (of.workload.key,), f"opsconsole/{fleet}")
         lease = Lease(api, name, clock, times)
         me = Self(f"opsconsole/{fleet}", f"{self.namespace}/{name.name}")
         scaler = Scaler(api, clock, me.manager, lease.fence)
