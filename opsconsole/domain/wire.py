@@ -19,10 +19,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, Union, cast
 
 T = TypeVar("T")
-Encode = Callable[[Any], Any]
+Encode = Callable[[Any], str]
 Decode = Callable[[Any], Any]
 
 _MISSING = dataclasses.MISSING
+_quoted = json.encoder.encode_basestring_ascii
 
 
 class WireError(ValueError):
@@ -31,8 +32,7 @@ class WireError(ValueError):
 
 def to_json(value: Any) -> Any:
     """Plain JSON data (dicts, lists, strings, numbers) for a record, leaving out fields at their defaults."""
-    kind: Any = type(value)
-    return _encoder(kind)(value)
+    return json.loads(dumps(value))
 
 
 def from_json(kind: type[T], data: Any) -> T:
@@ -43,7 +43,8 @@ def from_json(kind: type[T], data: Any) -> T:
 
 def dumps(value: Any) -> str:
     """One compact line of JSON for a record or for plain data that may hold records."""
-    return json.dumps(to_json(value), separators=(",", ":"), allow_nan=False)
+    kind: Any = type(value)
+    return _encoder(kind)(value)
 
 
 def loads(kind: type[T], text: str | bytes) -> T:
@@ -55,10 +56,10 @@ def loads(kind: type[T], text: str | bytes) -> T:
     return from_json(kind, data)
 
 
-def _float_out(value: Any) -> Any:
-    if value.__class__ is float and not math.isfinite(value):
-        return None if math.isnan(value) else ("Inf" if value > 0 else "-Inf")
-    return value
+def _float_out(value: float) -> str:
+    if math.isfinite(value):
+        return repr(float(value))
+    return "null" if math.isnan(value) else '"Inf"' if value > 0 else '"-Inf"'
 
 
 def _float_in(data: Any) -> Any:
@@ -75,43 +76,62 @@ def _same(value: Any) -> Any:
 
 @functools.cache
 def _encoder(kind: Any) -> Encode:
-    """How values of exactly this run-time class are written."""
+    """How values of exactly this run-time class are written. Straight to text: a tick's tree of dicts costs as much."""
     if dataclasses.is_dataclass(kind):
         return _record_encoder(cast("type[Any]", kind))
     if issubclass(kind, enum.Enum):
-        return lambda value: value.value
+        return lambda value: dumps(value.value)
+    if kind in (bool, types.NoneType):
+        return lambda value: "null" if value is None else "true" if value else "false"
     if issubclass(kind, float):
         return _float_out
-    if issubclass(kind, str | int | bool | types.NoneType):
-        return _same
+    if issubclass(kind, int):
+        return int.__repr__
+    if issubclass(kind, str):
+        return _quoted
     if issubclass(kind, Mapping):
-        return lambda value: {str(key): to_json(item) for key, item in value.items()}
+        return _mapping_out
     if issubclass(kind, tuple | list | set | frozenset):
         return _sequence_out
     raise WireError(f"a {kind.__name__} has no JSON form")
 
 
-def _sequence_out(value: Any) -> list[Any]:
-    return [to_json(item) for item in value]
+def _mapping_out(value: Mapping[Any, Any]) -> str:
+    return "{" + ",".join([f"{_quoted(str(key))}:{dumps(item)}" for key, item in value.items()]) + "}"
+
+
+def _sequence_out(value: Any) -> str:
+    if value.__class__ is tuple and set(map(type, value)) == _FLOATS:
+        return _floats_out(value) if value[-1] != math.inf else _bounds_out(value)
+    return "[" + ",".join([dumps(item) for item in value]) + "]"
+
+
+def _floats_out(value: tuple[float, ...]) -> str:
+    each = repr if math.isfinite(sum(value)) else _float_out  # one that is not finite makes the sum so too
+    return "[" + ",".join(map(each, value)) + "]"
+
+
+_FLOATS = {float}
+_bounds_out = functools.lru_cache(maxsize=512)(_floats_out)  # what ends in infinity: few layouts, told in every record
 
 
 def _record_encoder(kind: type[Any]) -> Encode:
-    plan: list[tuple[str, Any, Callable[[], Any] | None]] = []
+    plan: list[tuple[str, str, Any, Callable[[], Any] | None]] = []
     for item in dataclasses.fields(kind):
         made = None if item.default_factory is _MISSING else item.default_factory
-        plan.append((item.name, item.default, made))
+        plan.append((item.name, f"{_quoted(item.name)}:", item.default, made))
 
-    def encode(value: Any) -> dict[str, Any]:
-        out: dict[str, Any] = {}
-        for name, default, made in plan:
+    def encode(value: Any) -> str:
+        out: list[str] = []
+        for name, key, default, made in plan:
             held = getattr(value, name)
             if held is default or (default is not _MISSING and held == default and type(held) is type(default)):
                 continue
             if made is not None and held == made():
                 continue
             held_kind: Any = type(held)
-            out[name] = _encoder(held_kind)(held)
-        return out
+            out.append(key + _encoder(held_kind)(held))
+        return "{" + ",".join(out) + "}"
 
     return encode
 
