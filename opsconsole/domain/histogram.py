@@ -10,6 +10,7 @@ import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from operator import add as plus
 from operator import le, lt, sub
 
@@ -32,11 +33,15 @@ def is_sound(buckets: Buckets) -> bool:
     return (
         bool(bounds)
         and len(bounds) == len(counts)
-        and math.isinf(bounds[-1])
+        and _ascends_to_infinity(bounds)
         and counts[0] >= 0
-        and all(map(lt, bounds, bounds[1:]))
         and all(map(le, counts, counts[1:]))
     )
+
+
+@lru_cache(maxsize=512)  # layouts are few, and every page of every replica has them
+def _ascends_to_infinity(bounds: tuple[float, ...]) -> bool:
+    return math.isinf(bounds[-1]) and all(map(lt, bounds, bounds[1:]))
 
 
 def discard_reason(buckets: Buckets, finished: float | None = None) -> str | None:

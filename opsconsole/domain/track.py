@@ -11,6 +11,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
+from operator import attrgetter
 
 from opsconsole.domain.counters import Counter, Point, advance, alternates, increase, restarted
 from opsconsole.domain.histogram import add, difference, discard_reason
@@ -55,6 +56,8 @@ class Track:
     starts: tuple[float, ...] = ()  # process starts seen, newest last
     still_since: float | None = None
     still_pages: int = 0
+    windows: dict[tuple[str, float], Buckets | None] = field(default_factory=dict, compare=False, repr=False)
+    # ^ what `window` has worked out: a tick asks three times for the same
 
     def extend(self, sample: Sample, keep_s: float) -> Track:
         """Fold one page in. A page no newer than the last one is the same page seen twice and changes nothing."""
@@ -73,7 +76,8 @@ class Track:
         totals = {name: counters[name].total for name in _known(sample, counters)}
         bases, histograms = self._histograms(sample, again)
         mark = Mark(sample.at, totals, sample.waiting, _inside(sample), histograms, sample.slo_outcomes is not None)
-        marks = (*(m for m in self.marks if m.at >= sample.at - keep_s), mark)
+        kept = bisect_left(self.marks, sample.at - keep_s, key=_time)
+        marks = (*self.marks[kept:], mark)
         since, pages = self._stillness(sample, totals)
         return Track(marks, sample, counters, bases, self._starts(sample), since, pages)
 
@@ -96,6 +100,12 @@ class Track:
 
     def window(self, name: str, since: float) -> Buckets | None:
         """What a histogram observed since an instant; None with fewer than two comparable pages, or when unsound."""
+        key = (name, since)
+        if key not in self.windows:
+            self.windows[key] = self._window(name, since)
+        return self.windows[key]
+
+    def _window(self, name: str, since: float) -> Buckets | None:
         newest = next((m.histograms[name] for m in reversed(self.marks) if name in m.histograms), None)
         if newest is None:
             return None
@@ -124,15 +134,21 @@ class Track:
         """The marks not older than an instant."""
         if self.marks and self.marks[0].at >= since:
             return iter(self.marks)  # nearly always: older ones are not kept
-        return islice(self.marks, bisect_left(self.marks, since, key=lambda m: m.at), None)
+        return islice(self.marks, bisect_left(self.marks, since, key=_time), None)
 
     def _ends(self, since: float, value: Callable[[Mark], float | None]) -> tuple[Point, Point] | None:
         """The oldest and the newest known value inside the window: a subtraction needs no more."""
-        first = next((m for m in self._from(since) if value(m) is not None), None)
-        if first is None:
+        for first in self._from(since):
+            begun = value(first)
+            if begun is not None:
+                break
+        else:
             return None
-        last = next(m for m in reversed(self.marks) if value(m) is not None)
-        return Point(first.at, value(first) or 0.0), Point(last.at, value(last) or 0.0)
+        for last in reversed(self.marks):
+            ended = value(last)
+            if ended is not None:
+                break
+        return Point(first.at, begun), Point(last.at, ended or 0.0)
 
     def arrivals(self, since: float) -> float | None:
         """Requests arriving a second: started + change of waiting + rejected, never completions alone."""
@@ -179,6 +195,9 @@ class Track:
         if any(before.get(name) != value for name, value in totals.items()):
             return None, 0
         return (self.marks[-1].at if self.still_since is None else self.still_since), self.still_pages + 1
+
+
+_time = attrgetter("at")
 
 
 def _slope(ends: tuple[Point, Point] | None) -> float | None:
