@@ -8,7 +8,6 @@ the raw stream is read and inflated here with a limit. Credentials never follow 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import email.utils
 import ssl
 import zlib
@@ -21,7 +20,8 @@ from urllib.parse import urljoin, urlsplit
 from opsconsole.errors import SourceErrorKind
 
 if TYPE_CHECKING:
-    import httpx
+    import aiohttp
+    from yarl import URL
 
 ACCEPT = {"Accept": "text/plain;version=0.0.4", "Accept-Encoding": "gzip", "User-Agent": "opsconsole"}
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
@@ -62,16 +62,17 @@ class FetchFailed(Exception):
 
 
 class Fetcher:
-    """A pool of connections that are kept alive, and requests made once for each address; one a process is enough.
+    """A pool of connections that are kept alive; one a process is enough.
 
-    It speaks to the transport itself: a client's cookies, merges and hooks cost as much as reading the page.
+    It uses aiohttp without httpx around it, and without its redirects, cookies and decompression: a layer between
+    costs as much as reading the page.
     """
 
     def __init__(self, options: FetchOptions | None = None, connections: int = 1024) -> None:
         self.options = options or FetchOptions()
         self._connections = connections
-        self._transport: httpx.AsyncBaseTransport | None = None
-        self._requests: dict[tuple[str, tuple[tuple[str, str], ...]], httpx.Request] = {}
+        self._session: aiohttp.ClientSession | None = None
+        self._asked: dict[tuple[str, tuple[tuple[str, str], ...], bool], tuple[URL, dict[str, str]]] = {}
 
     async def fetch(self, url: str, headers: tuple[tuple[str, str], ...] = ()) -> Body:
         """The page at `url`, or `FetchFailed`. `headers` are sent beside those of the options."""
@@ -87,62 +88,57 @@ class Fetcher:
             raise _named(error, progress) from error
 
     async def close(self) -> None:
-        if self._transport is not None:
-            await self._transport.aclose()
-            self._transport = None
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
 
     async def _follow(self, url: str, headers: tuple[tuple[str, str], ...], progress: _Progress) -> Body:
-        if self._transport is None:
-            self._transport = _new_transport(self.options, self._connections)
+        if self._session is None:
+            self._session = _new_session(self.options, self._connections)
         seen = {url}
         secrets = True
         for _ in range(self.options.max_redirects + 1):
-            response = await self._transport.handle_async_request(self._request(url, headers, secrets))
+            place, sent = self._request(url, headers, secrets)
+            response = await self._session.get(place, headers=sent, allow_redirects=False)
             try:
                 progress.answered = True
-                if response.status_code in _REDIRECTS:
-                    after = _next(response, url, seen)
+                if response.status in _REDIRECTS:
+                    after = _next(response.headers.get("Location", ""), url, seen)
                     secrets = secrets and _same_server(url, after)
                     url = after
                     continue
                 _require_ok(response)
                 return await _body(response, self.options, progress, url)
             finally:
-                with contextlib.suppress(Exception):
-                    await response.aclose()
+                response.release()  # a body that was not read to its end closes the connection
         raise FetchFailed(SourceErrorKind.REDIRECT, f"more than {self.options.max_redirects} redirects")
 
-    def _request(self, url: str, headers: tuple[tuple[str, str], ...], secrets: bool) -> httpx.Request:
-        import httpx
+    def _request(self, url: str, headers: tuple[tuple[str, str], ...], secrets: bool) -> tuple[URL, dict[str, str]]:
+        """Address and headers, made once for each; an address is taken as it is written."""
+        from yarl import URL
 
-        key = (url if secrets else f"{url} without secrets", headers)
-        known = self._requests.get(key)
+        key = (url, headers, secrets)
+        known = self._asked.get(key)
         if known is None:
             sent = {**ACCEPT, **dict(self.options.headers), **dict(headers)}
             if not secrets:
                 sent = {name: value for name, value in sent.items() if name.lower() not in _SECRET_HEADERS}
-            if len(self._requests) >= _REQUESTS_KEPT:
-                self._requests.clear()
-            known = self._requests[key] = httpx.Request("GET", url, headers=sent)
+            if len(self._asked) >= _REQUESTS_KEPT:
+                self._asked.clear()
+            known = self._asked[key] = (URL(url), sent)
         return known
 
 
-def _new_transport(options: FetchOptions, connections: int) -> httpx.AsyncBaseTransport:
+def _new_session(options: FetchOptions, connections: int) -> aiohttp.ClientSession:
     import aiohttp
-    from httpx_aiohttp import AiohttpTransport
 
-    context = _ssl_context(options)
-
-    def session() -> aiohttp.ClientSession:
-        return aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=connections, keepalive_timeout=75, ssl=context),
-            auto_decompress=False,
-            cookie_jar=aiohttp.DummyCookieJar(),
-            timeout=aiohttp.ClientTimeout(total=None),
-            skip_auto_headers=("User-Agent",),
-        )
-
-    return AiohttpTransport(client=session, trust_env=False)
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=connections, keepalive_timeout=75, ssl=_ssl_context(options)),
+        auto_decompress=False,
+        cookie_jar=aiohttp.DummyCookieJar(),
+        timeout=aiohttp.ClientTimeout(total=None),
+        trust_env=False,
+    )
 
 
 def _ssl_context(options: FetchOptions) -> ssl.SSLContext | bool:
@@ -170,8 +166,7 @@ class _Progress:
         return FetchFailed(SourceErrorKind.TIMEOUT, f"no answer within {seconds:g} s")
 
 
-def _next(response: httpx.Response, url: str, seen: set[str]) -> str:
-    location = str(response.headers.get("location", ""))
+def _next(location: str, url: str, seen: set[str]) -> str:
     after = urljoin(url, location)
     if not location or urlsplit(after).scheme not in ("http", "https"):
         raise FetchFailed(SourceErrorKind.REDIRECT, f"redirects to {location or 'nowhere'}")
@@ -188,26 +183,26 @@ def _same_server(url: str, after: str) -> bool:
     return same and (here.scheme, there.scheme) != ("https", "http")
 
 
-def _require_ok(response: httpx.Response) -> None:
-    status = response.status_code
+def _require_ok(response: aiohttp.ClientResponse) -> None:
+    status = response.status
     if status in (401, 403):
         raise FetchFailed(SourceErrorKind.AUTH, f"answered {status}: give a token or user and password")
     if status != 200:
-        raise FetchFailed(SourceErrorKind.HTTP_STATUS, f"answered {status} {response.reason_phrase}".rstrip())
+        raise FetchFailed(SourceErrorKind.HTTP_STATUS, f"answered {status} {response.reason or ''}".rstrip())
 
 
-async def _body(response: httpx.Response, options: FetchOptions, progress: _Progress, url: str) -> Body:
-    told = {name.lower(): value.decode("latin-1") for name, value in response.headers.raw}
-    length = told.get(b"content-length", "")
+async def _body(response: aiohttp.ClientResponse, options: FetchOptions, progress: _Progress, url: str) -> Body:
+    told = response.headers.get
+    length = told("Content-Length", "")
     if length.isdigit() and int(length) > options.max_bytes:
         raise _too_large(options)
-    encoding = told.get(b"content-encoding", "identity").strip().lower()
+    encoding = told("Content-Encoding", "identity").strip().lower()
     if encoding not in ("identity", "", "gzip", "x-gzip", "deflate"):
         raise FetchFailed(SourceErrorKind.NOT_METRICS, f"answered in encoding {encoding}, which was not asked for")
     parts: list[bytes] = []
     room = options.max_bytes
     inflater = _Inflater() if encoding in ("gzip", "x-gzip", "deflate") else None
-    async for chunk in response.aiter_raw():
+    async for chunk in response.content.iter_any():
         progress.received += len(chunk)
         data = inflater.feed(chunk, room + 1) if inflater else chunk
         room -= len(data)
@@ -218,8 +213,8 @@ async def _body(response: httpx.Response, options: FetchOptions, progress: _Prog
         raise FetchFailed(SourceErrorKind.TRUNCATED, "the gzip body ends early")
     if length.isdigit() and progress.received != int(length):
         raise FetchFailed(SourceErrorKind.TRUNCATED, f"{progress.received} of {length} bytes came")
-    chunked = "chunked" in told.get(b"transfer-encoding", "")
-    return Body(b"".join(parts), bool(length) or chunked or bool(inflater), _date(told.get(b"date")), url)
+    chunked = "chunked" in told("Transfer-Encoding", "").lower()
+    return Body(b"".join(parts), bool(length) or chunked or bool(inflater), _date(told("Date")), url)
 
 
 def _too_large(options: FetchOptions) -> FetchFailed:
@@ -256,16 +251,13 @@ def _date(text: str | None) -> float | None:
 
 
 def _named(error: Exception, progress: _Progress) -> FetchFailed:
-    import httpx
-
     chain = list(_causes(error))
     words = str(error) or type(error).__name__
-    if any(isinstance(cause, gaierror) or "DNS" in type(cause).__name__ for cause in chain):
+    if any(isinstance(cause, gaierror) for cause in chain):
         return FetchFailed(SourceErrorKind.DNS, "the name does not resolve")
     if any(isinstance(cause, ssl.SSLError | ssl.CertificateError) for cause in chain):
         return FetchFailed(SourceErrorKind.TLS, f"TLS failed: {words}")
-    # the transport maps a closed connection to ConnectTimeout; no time-out is set there, so it is never one
-    if isinstance(error, httpx.InvalidURL | httpx.UnsupportedProtocol | ValueError):
+    if isinstance(error, ValueError):
         return FetchFailed(SourceErrorKind.INTERNAL, f"cannot be asked: {words}")
     if progress.answered:
         return FetchFailed(SourceErrorKind.TRUNCATED, f"the connection ended within the body ({words})")
