@@ -1,4 +1,4 @@
-"""The agent's API, spoken: everything `client.reader` reads, and the few things a person may ask for.
+"""The agent's API, spoken: everything that can be read, and the few things a person may ask for.
 
 It knows what can be asked and not whether it is allowed: the agent decides that by mode, role and the state of the
 world, and a refusal arrives as `PlanRefused`. The trap: a plan is a dry run that ages; make it, show it, and send its
@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from opsconsole.client.reader import AgentReader, socket_path
+from opsconsole.client.details import AgentDetails
+from opsconsole.client.reader import socket_path
 from opsconsole.domain.records import AlertView, HoldView, Outcome, Plan, PlanKind
 
 __all__ = ["AgentClient", "socket_path"]
 
 
-class AgentClient(AgentReader):
+class AgentClient(AgentDetails):
     """One connection to one agent. Use as an async context manager, or call `aclose`."""
 
     async def plan(

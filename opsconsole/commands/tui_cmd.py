@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableMapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,20 +20,24 @@ if TYPE_CHECKING:
     import subprocess
 
     from opsconsole.tui.app import ConsoleApp
+    from opsconsole.tui.recording import Recorder
 
 
 def run(
     address: str | None, *, demo: bool = False, read_only: bool = False, theme: str | None = None,
-    glyphs: str | None = None, replicas: int = 8, pools: int = 1,
+    glyphs: str | None = None, replicas: int = 8, pools: int = 1, lean: bool = False,
 ) -> int:  # fmt: skip
     """Show the console until it is left; the exit code."""
+    if lean:
+        go_lean(os.environ)
+        glyphs = glyphs or "ascii"
     if demo and address:
         raise UsageError("--demo brings a fleet of its own: give it, or an agent's address, not both.")
     check_look(theme, glyphs)
     if not os.environ.get("TEXTUAL_DRIVER"):  # a browser brings its own screen and keys
         check_terminal()
     with demo_agent(replicas, pools) if demo else anything(address) as found:
-        return show(found, read_only, theme, glyphs)
+        return show(found, read_only, theme, glyphs, lean)
 
 
 @contextlib.contextmanager
@@ -77,16 +81,23 @@ def check_look(theme: str | None, glyphs: str | None) -> None:
             raise UsageError(f"{option} {asked} is not one of {', '.join(known)}.")
 
 
-def show(address: str | None, read_only: bool, theme: str | None, glyphs: str | None) -> int:
+def go_lean(environ: MutableMapping[str, str]) -> None:
+    """Few bytes for a slow line: five frames a second, nothing moves by itself. Before Textual is imported."""
+    for name, value in (("TEXTUAL_FPS", "5"), ("TEXTUAL_ANIMATIONS", "none"), ("TEXTUAL_SMOOTH_SCROLL", "0")):
+        environ.setdefault(name, value)
+
+
+def show(address: str | None, read_only: bool, theme: str | None, glyphs: str | None, lean: bool = False) -> int:
     """Build the application and run it."""
-    app = build(address, read_only=read_only, theme=theme, glyphs=glyphs)
+    app = build(address, read_only=read_only, theme=theme, glyphs=glyphs, lean=lean)
     app.owns_process = True
     return app.run(mouse=not os.environ.get("OPSCONSOLE_NO_MOUSE")) or 0
 
 
 def build(
-    address: str | None, *, read_only: bool = False, theme: str | None = None, glyphs: str | None = None
-) -> ConsoleApp:
+    address: str | None, *, read_only: bool = False, theme: str | None = None, glyphs: str | None = None,
+    lean: bool = False,
+) -> ConsoleApp:  # fmt: skip
     """The application with this user's settings."""
     from datetime import UTC
 
@@ -102,7 +113,14 @@ def build(
         read_only=read_only,
     )
     name = themes.choose_theme(theme or settings.theme, os.environ)
-    return ConsoleApp(address, settings=settings, look=look, theme_name=name)
+    return ConsoleApp(address, settings=settings, look=look, theme_name=name, recorder=recorder, lean=lean)
+
+
+def recorder(path: str) -> Recorder:
+    """A recording in a file; what writes it is loaded when the key is pressed."""
+    from opsconsole.commands.recorder import FileRecorder
+
+    return FileRecorder(path)
 
 
 def check_terminal() -> None:

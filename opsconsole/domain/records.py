@@ -450,6 +450,18 @@ class AlertView:
 
 
 @dataclass(frozen=True, slots=True)
+class PrefixView:
+    """A prompt prefix that many requests share, as a router sees it: an id, never its text."""
+
+    prefix: str  # a hash
+    tokens: float  # about how long
+    requests: int  # that began with it since it was first seen
+    forks: int  # different continuations
+    holders: tuple[str, ...]  # replicas believed to have it cached
+    last_at: float
+
+
+@dataclass(frozen=True, slots=True)
 class HoldView:
     """A person's standing order: automatic changes paused, or a minimum pinned, until a time."""
 

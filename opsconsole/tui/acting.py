@@ -21,13 +21,14 @@ if TYPE_CHECKING:
 ENDED = ("done", "failed", "refused")
 PLANNED = ("scale", "drain", "undrain")
 SILENCE_S = 3600.0
+EVERY_RULE = "*"  # what the agent takes for a silence of whatever fires
 
 
 @dataclass(slots=True)
 class Change:
     """One change, from the first key to its outcome."""
 
-    kind: str  # scale | drain | undrain | pause | resume | pin | silence
+    kind: str  # scale | drain | undrain | pause | resume | pin | silence | maintenance
     pool: str = ""
     replicas: tuple[str, ...] = ()
     number: int | None = None
@@ -54,6 +55,7 @@ class Change:
             "resume": "Resume automatic scaling of",
             "pin": "Pin a minimum for",
             "silence": "Silence for an hour",
+            "maintenance": "Maintenance for an hour on",
         }
         return f"{words.get(self.kind, self.kind.capitalize())} {target}"
 
@@ -117,6 +119,9 @@ class Change:
                 self.outcome = await client.intent(self.plan.plan_id, note or self.reason)
             elif self.kind == "silence":
                 await client.silence(self.rule, self.pool, for_s=SILENCE_S, note=note)
+            elif self.kind == "maintenance":
+                for name in self.replicas:
+                    await client.silence(EVERY_RULE, f"{self.pool}/{name}", for_s=SILENCE_S, note=note)
             else:
                 await client.hold(self.kind, self.pool, minimum=self.number, note=note)
         except OpsConsoleError as error:
@@ -136,7 +141,7 @@ def begin(session: Session, kind: str, argument: str) -> Change | str:
         return "there is no fleet yet"
     production = is_production(snapshot.fleet, session.look.production)
     words = argument.split()
-    if kind in ("drain", "undrain"):
+    if kind in ("drain", "undrain", "maintenance"):
         return _replicas(session, kind, words, production)
     if kind == "silence":
         return _silence(session, words, production)

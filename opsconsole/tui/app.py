@@ -18,10 +18,13 @@ from textual.screen import Screen
 from opsconsole.clock import Clock, SystemClock
 from opsconsole.tui import dispatch, theme
 from opsconsole.tui.feed import Feed, connect
+from opsconsole.tui.recording import Recorder, Recording
 from opsconsole.tui.screens.console import ConsoleScreen
 from opsconsole.tui.session import Session
 from opsconsole.tui.settings import TuiSettings
 from opsconsole.tui.world import Look, World
+
+LEAN_S = 3.0
 
 
 def firing(world: World) -> set[tuple[str, str]]:
@@ -48,6 +51,8 @@ class ConsoleApp(App[int]):
         theme_name: str = "dark",
         clock: Clock | None = None,
         make: Callable[[str], Awaitable[Any]] = connect,
+        recorder: Callable[[str], Recorder] | None = None,
+        lean: bool = False,
     ) -> None:
         super().__init__()
         self.clock = clock or SystemClock()
@@ -64,6 +69,9 @@ class ConsoleApp(App[int]):
         self.feed = Feed(address, self.clock, self._world_changed, make)
         self.session.live = self.feed.world
         self.look_name = theme_name
+        self.recording = Recording(self.session, recorder, lambda: self.is_web)
+        self.least_between_s = LEAN_S if lean else 0.0  # repaints that nobody asked for by a key
+        self._painted_at = float("-inf")
         self.owns_process = False  # signals are ours only where nothing else runs in this process
         self._tasks: set[asyncio.Task[Any]] = set()
         for name in theme.THEMES:
@@ -105,12 +113,16 @@ class ConsoleApp(App[int]):
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.to_thread(self.recording.end)
         await self.feed.close()
 
     def _world_changed(self) -> None:
         before, self.session.live = self.session.live, self.feed.world
         if before.snapshot is not None and firing(self.feed.world) - firing(before):
             self.bell()
+        self.recording.take(before, self.feed.world)
+        if self.clock.monotonic() - self._painted_at < self.least_between_s:
+            return
         if self.session.shown is self.session.live:
             self.repaint()
 
@@ -118,7 +130,8 @@ class ConsoleApp(App[int]):
         """Ages and messages move although no snapshot comes; a running stream repaints by itself."""
         world = self.session.live
         quiet = self.clock.now() - (world.received_at or 0.0)
-        if quiet > 1.5 or self.session.state.message or self.session.shown is not world:
+        due = self.least_between_s and self.clock.monotonic() - self._painted_at >= self.least_between_s
+        if due or quiet > 1.5 or self.session.state.message or self.session.shown is not world:
             self.repaint()
 
     def repaint(self) -> None:
@@ -126,6 +139,7 @@ class ConsoleApp(App[int]):
         screen = self.console_screen
         if screen is not None and screen.is_mounted:
             screen.draw()
+            self._painted_at = self.clock.monotonic()
 
     def perform(self, action_id: str, argument: str = "") -> None:
         """One action, however it was asked for."""

@@ -6,48 +6,14 @@ in `perform` and nowhere else, so nothing may call a handler around it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Protocol
+from collections.abc import Mapping
 
-from opsconsole.tui import actions
+from opsconsole.tui import actions, choosing, showing
 from opsconsole.tui.session import Session
-from opsconsole.tui.state import GROUPS, SORTS
+from opsconsole.tui.shell import Handler, Shell
 from opsconsole.tui.theme import GLYPHS, THEMES
-from opsconsole.tui.viewmodel import columns, lists, rows
+from opsconsole.tui.viewmodel import lists
 from opsconsole.tui.world import LinkState
-
-
-class Shell(Protocol):
-    """What only a terminal application can do."""
-
-    session: Session
-
-    def ask_line(self, kind: str) -> None:
-        """Open the input line: `filter` or `command`."""
-        ...
-
-    def open_panel(self, name: str) -> None:
-        """Help, why or the palette over the screen."""
-        ...
-
-    def plan(self, kind: str, argument: str) -> None:
-        """The dialog for a change of the fleet."""
-        ...
-
-    def travel(self, how: str, argument: str) -> None:
-        """Another moment: back, forward, earlier, later, live, at."""
-        ...
-
-    def set_theme(self, name: str) -> None: ...
-
-    def copy(self, text: str) -> None: ...
-
-    def export(self, path: str) -> None: ...
-
-    def exit(self, result: int | None = None) -> None: ...
-
-
-Handler = Callable[[Shell, str], None]
 
 
 def perform(shell: Shell, action_id: str, argument: str = "") -> None:
@@ -118,101 +84,11 @@ def _open(shell: Shell, argument: str) -> None:
         shell.open_panel("why")
 
 
-def _move(by: int | None, pages: int = 0) -> Handler:
-    def handler(shell: Shell, argument: str) -> None:
-        session = shell.session
-        step = by if by is not None else pages * max(1, session.size.height // 2)
-        if session.state.page in lists.PLAIN:
-            count = lists.length(session.shown, session.state, session.look)
-            row = session.state.cursor(session.state.page) + step
-            session.state = session.state.with_cursor(session.state.page, max(0, min(row, count - 1)))
-            return
-        session.change(selected=rows.moved(_order(session), session.state.selected, step))
-        session.touch()
-
-    return handler
-
-
-def _order(session: Session) -> tuple[str, ...]:
-    snapshot = session.shown.snapshot
-    if snapshot is None:
-        return ()
-    return rows.names(rows.rows(snapshot, session.state, session.clock.now()))
-
-
-def _neighbour(by: int) -> Handler:
-    def handler(shell: Shell, argument: str) -> None:
-        session = shell.session
-        order = _order(session)
-        if order:
-            here = order.index(session.state.selected) if session.state.selected in order else -by
-            session.change(selected=order[(here + by) % len(order)])
-
-    return handler
-
-
-def _sort(shell: Shell, argument: str) -> None:
-    session = shell.session
-    if argument:
-        name, _, way = argument.partition(" ")
-        if name not in SORTS:
-            session.say(f"cannot sort by {name}: {', '.join(SORTS)}")
-            return
-        wanted = {"desc": True, "asc": False}.get(way.strip())
-        natural = columns.descending(name, False)
-        session.change(sort=name, reverse=False if wanted is None else wanted is not natural, frozen_until=0.0)
-        return
-    position = SORTS.index(session.state.sort) if session.state.sort in SORTS else -1
-    session.change(sort=SORTS[(position + 1) % len(SORTS)], reverse=False, frozen_until=0.0)
-
-
-def _reverse(shell: Shell, argument: str) -> None:
-    shell.session.change(reverse=not shell.session.state.reverse, frozen_until=0.0)
-
-
-def _columns(shell: Shell, argument: str) -> None:
-    session = shell.session
-    if not argument:
-        shell.ask_line("columns")
-        return
-    if argument == "default":
-        session.change(columns=())
-        return
-    names = tuple(name.strip() for name in argument.replace(" ", ",").split(",") if name.strip())
-    unknown = [name for name in names if name not in columns.COLUMNS]
-    if unknown:
-        session.say(f"no column {unknown[0]}: {', '.join(columns.COLUMNS)}")
-        return
-    session.change(columns=names)
-
-
-def _group(shell: Shell, argument: str) -> None:
-    session = shell.session
-    if argument and argument not in GROUPS:
-        session.say(f"groups: {', '.join(GROUPS)}")
-        return
-    following = GROUPS[(GROUPS.index(session.state.group) + 1) % len(GROUPS)]
-    session.change(group=argument or following, frozen_until=0.0)
-
-
-def _mark(shell: Shell, argument: str) -> None:
-    session = shell.session
-    name = argument or session.state.selected
-    if name:
-        session.change(marks=session.state.marks ^ {name})
-        _move(1)(shell, "")
-
-
-def _filter(shell: Shell, argument: str) -> None:
-    if argument:
-        shell.session.change(filter="" if argument == "-" else argument, frozen_until=0.0)
-    else:
-        shell.ask_line("filter")
-
-
 def _back(shell: Shell, argument: str) -> None:
     session = shell.session
-    if session.state.filter:
+    if session.state.maximised:
+        session.change(maximised="")
+    elif session.state.filter:
         session.change(filter="", frozen_until=0.0)
     elif session.state.marks and session.state.page == "fleet":
         session.change(marks=frozenset())
@@ -260,6 +136,15 @@ def _panel(name: str) -> Handler:
     return lambda shell, argument: shell.open_panel(name)
 
 
+def _logs(shell: Shell, argument: str) -> None:
+    if argument:
+        _open(shell, argument)
+    if shell.session.selected() is None:
+        shell.session.say("select a replica first")
+        return
+    shell.open_panel("logs")
+
+
 def _plan(kind: str) -> Handler:
     return lambda shell, argument: shell.plan(kind, argument)
 
@@ -270,23 +155,23 @@ def _travel(how: str) -> Handler:
 
 HANDLERS: Mapping[str, Handler] = {
     "open": _open,
-    "filter": _filter,
-    "sort": _sort,
-    "reverse": _reverse,
+    "filter": choosing.set_filter,
+    "sort": choosing.sort,
+    "reverse": choosing.reverse,
     "wide": lambda shell, argument: shell.session.change(wide=not shell.session.state.wide),
-    "columns": _columns,
-    "group": _group,
-    "mark": _mark,
+    "columns": choosing.columns,
+    "group": choosing.group,
+    "mark": choosing.mark,
     "unmark": lambda shell, argument: shell.session.change(marks=frozenset()),
-    "next": _neighbour(1),
-    "previous": _neighbour(-1),
-    **{kind: _plan(kind) for kind in ("silence", "apply", "scale", "drain", "undrain", "pause_scaling", "pin")},
-    "up": _move(-1),
-    "down": _move(1),
-    "page_up": _move(None, -1),
-    "page_down": _move(None, 1),
-    "first": _move(-1_000_000),
-    "last": _move(1_000_000),
+    "next": choosing.neighbour(1),
+    "previous": choosing.neighbour(-1),
+    **{action.id: _plan(action.id) for action in actions.ACTIONS if action.mutates},
+    "up": choosing.move(-1),
+    "down": choosing.move(1),
+    "page_up": choosing.move(None, -1),
+    "page_down": choosing.move(None, 1),
+    "first": choosing.move(-1_000_000),
+    "last": choosing.move(1_000_000),
     **{f"page_{name}": _go(name) for name in actions.PAGES},
     "events": _go("events"),
     "command": lambda shell, argument: shell.ask_line("command"),
@@ -303,6 +188,14 @@ HANDLERS: Mapping[str, Handler] = {
     "export": lambda shell, argument: shell.export(argument),
     "theme": _theme,
     "glyphs": _glyphs,
+    "window": showing.window,
+    "series": showing.series,
+    "horizon": showing.horizon,
+    "maximise": showing.maximise,
+    "bare": showing.bare,
+    "metrics": _panel("metrics"),
+    "logs": _logs,
+    "record": lambda shell, argument: shell.session.say(shell.recording.toggle(argument)),
     "help": _panel("help"),
     "back": _back,
     "last_page": lambda shell, argument: setattr(shell.session, "state", shell.session.state.back()),

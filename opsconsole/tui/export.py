@@ -1,4 +1,4 @@
-"""A screen written to files: the picture as SVG and the data behind it as JSON.
+"""A screen written to files: the picture as SVG, the data behind it as JSON, its list as CSV.
 
 It must not write over anything: a name in use gets a number. The trap: the JSON is the snapshot shown (a past one when
 time was travelled), so that picture and data never disagree.
@@ -6,6 +6,8 @@ time was travelled), so that picture and data never disagree.
 
 from __future__ import annotations
 
+import csv
+import io
 import itertools
 import json
 import re
@@ -19,8 +21,11 @@ if TYPE_CHECKING:
     from opsconsole.tui.app import ConsoleApp
 
 
+KINDS = (".svg", ".json", ".csv")
+
+
 def write(app: ConsoleApp, path: str = "") -> str:
-    """Write both; the sentence for the foot."""
+    """Write all three; the sentence for the foot."""
     if app.is_web:
         return "not written: a reader in a browser writes no files here; the terminal's console does"
     session = app.session
@@ -30,9 +35,10 @@ def write(app: ConsoleApp, path: str = "") -> str:
         stem.with_suffix(".svg").write_text(picture(app), encoding="utf-8")
         text = json.dumps(data(session), indent=1, allow_nan=False)
         stem.with_suffix(".json").write_text(text + "\n", encoding="utf-8")
+        stem.with_suffix(".csv").write_text(table(session), encoding="utf-8", newline="")
     except OSError as error:
         return f"not written: {error.strerror}: {error.filename}"
-    return f"wrote {stem}.svg and {stem}.json"
+    return f"wrote {stem}.svg, .json and .csv"
 
 
 def picture(app: ConsoleApp, title: str = "opsconsole") -> str:
@@ -52,9 +58,18 @@ def unused(stem: Path) -> Path:
     """The name, or with -2, -3 ... when files of that name exist."""
     for number in itertools.count(1):
         candidate = stem if number == 1 else stem.with_name(f"{stem.name}-{number}")
-        if not candidate.with_suffix(".svg").exists() and not candidate.with_suffix(".json").exists():
+        if not any(candidate.with_suffix(kind).exists() for kind in KINDS):
             return candidate
     raise AssertionError("counting does not end")
+
+
+def table(session: Session) -> str:
+    """The screen's list as CSV."""
+    from opsconsole.tui.viewmodel.sheets import sheet
+
+    text = io.StringIO()
+    csv.writer(text).writerows(sheet(session))
+    return text.getvalue()
 
 
 def data(session: Session) -> dict[str, Any]:

@@ -126,6 +126,7 @@ class Feed:
                     ("decisions", client.decisions),
                     ("forecasts", client.forecast),
                     ("holds", client.holds),
+                    ("prefixes", client.prefixes),
                 ):
                     with contextlib.suppress(OpsConsoleError):
                         changes[name] = await ask()

@@ -15,7 +15,7 @@ from opsconsole.tui.settings import TuiSettings
 from opsconsole.tui.state import FREEZE_S, ViewState
 from opsconsole.tui.viewmodel import rows
 from opsconsole.tui.viewmodel.frame import Frame
-from opsconsole.tui.viewmodel.pages import VIEWS
+from opsconsole.tui.viewmodel.pages import view
 from opsconsole.tui.world import Look, World, can_change
 
 MESSAGE_S = 4.0
@@ -33,6 +33,7 @@ class Session:
         self._held: World | None = None  # what pause or time travel shows
         self.state = ViewState(sort=settings.sort, columns=settings.columns)
         self.size = Size(80, 24)
+        self.listed: tuple[str, ...] = ()  # names of the rows last drawn, in their order
 
     @property
     def shown(self) -> World:
@@ -65,7 +66,8 @@ class Session:
         self.size = size
         self.look = replace(self.look, now=self.clock.now())
         self._keep_selection()
-        frame = VIEWS[self.state.page](self.shown, self.state, self.look, size)
+        frame = view(self.shown, self.state, self.look, size)
+        self.listed = frame.order or self.listed
         if self.state.page == "fleet":
             self.change(top=frame.top, order=frame.order)
         return frame

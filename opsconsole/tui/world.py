@@ -21,6 +21,7 @@ from opsconsole.domain.records import (
     HoldView,
     JournalEntry,
     PoolView,
+    PrefixView,
     ReplicaView,
 )
 from opsconsole.tui.theme import BLOCK, Glyphs
@@ -148,6 +149,7 @@ class World:
     holds: tuple[HoldView, ...] = ()
     findings: tuple[Mapping[str, Any], ...] = ()
     history: tuple[FleetSnapshot, ...] = ()  # pools only, oldest first, about the last hour
+    prefixes: tuple[PrefixView, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +162,7 @@ class Look:
     production: Sequence[str] = ()
     read_only: bool = False  # this console was told to change nothing
     keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    recording: bool = False  # what is seen is written to a file
 
 
 def main_pool(snapshot: FleetSnapshot, selected: str | None) -> PoolView | None:

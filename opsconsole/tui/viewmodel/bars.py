@@ -13,6 +13,7 @@ from opsconsole.tui.cells import Cell, Line, clean, cut, fit, line_width, spread
 from opsconsole.tui.state import ViewState
 from opsconsole.tui.world import LinkState, Look, World, can_change, is_production
 
+NARROW = 72  # below, labels stand before the counts, which are cut instead of them
 LATE = 3.0  # intervals without a tick before LIVE is doubted
 
 
@@ -62,8 +63,10 @@ def rights(world: World, state: ViewState, look: Look) -> Cell:
 
 
 def labels(snapshot: FleetSnapshot, look: Look) -> list[Cell]:
-    """DEMO, REPLAY and PROD: what must never be overlooked."""
+    """REC, DEMO, REPLAY and PROD: what must never be overlooked."""
     found = [Cell(f" {word} ", "demo") for word in ("DEMO", "REPLAY") if any(word in n.upper() for n in snapshot.notes)]
+    if look.recording:
+        found.insert(0, Cell(" REC ", "demo"))
     if is_production(snapshot.fleet, look.production):
         found.append(Cell(" PROD ", "demo"))
     return found
@@ -77,16 +80,26 @@ def header(world: World, state: ViewState, look: Look, cells: int, title: str = 
         return spread((Cell("opsconsole", "title"), Cell(f"  {clean(world.link.address)}", "dim")), now, cells)
     model = snapshot.pools[0].model if len(snapshot.pools) == 1 and snapshot.pools[0].model else ""
     name = clean(f"{snapshot.fleet}/{model}" if model else snapshot.fleet)
-    trust: list[Cell] = [*now, Cell("  "), sources(snapshot), Cell("  ")]
+    marked = [part for label in labels(snapshot, look) for part in (Cell(" "), label)]
+    trust: list[Cell] = [*now, *(marked if cells < NARROW else ()), Cell("  "), sources(snapshot), Cell("  ")]
     trust += [Cell(snapshot.mode.upper(), "accent"), Cell("  "), rights(world, state, look)]
-    for label in labels(snapshot, look):
-        trust += [Cell(" "), label]
+    trust += marked if cells >= NARROW else []
     brand = [Cell("opsconsole", "title"), Cell("  ")] if cells >= 100 else []
     room = cells - line_width(trust) - line_width(brand) - 2
-    screen = [Cell(f"  {title}", "head")] if title and width(title) + 2 <= room else []
+    screen = _title(state, title, room - min(width(name), 12))
     room -= line_width(screen)
     who = Cell(name if width(name) <= room else cut(name, max(0, room - 1)) + "~" if room > 1 else "", "title")
     return spread((*brand, who, *screen), (*trust,), cells)
+
+
+def _title(state: ViewState, title: str, room: int) -> list[Cell]:
+    """The screen's name, with the ones it was reached through where there is room."""
+    if not title or width(title) + 2 > room:
+        return []
+    way = " > ".join(page for page in state.before[-2:] if page != state.page)
+    if way and width(way) + 5 + width(title) <= room:
+        return [Cell(f"  {way} > ", "dim"), Cell(title, "head")]
+    return [Cell(f"  {title}", "head")]
 
 
 def foot(world: World, state: ViewState, look: Look, cells: int) -> Line:

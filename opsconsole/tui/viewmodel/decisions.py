@@ -23,17 +23,17 @@ def view(world: World, state: ViewState, look: Look, size: Size) -> Frame:
     if snapshot is None:
         return fleet.waiting(world, state, look, size, "DECISIONS")
     listed = [entry for entry in lists.entries(world, state) if isinstance(entry, JournalEntry)]
-    cursor = min(state.cursor("decisions"), max(0, len(listed) - 1))
     pool = main_pool(snapshot, state.selected)
-    chosen = _chosen(listed, cursor, world, pool)
+    decision = chosen(listed, state, world, pool)
     lines = [bars.header(world, state, look, size.width, "DECISIONS"), _model(world, snapshot, pool, state)]
     arrange = _panels if form(size) is Form.PANELS else _stacked
-    body = arrange(world, snapshot, pool, chosen, listed, state, look, size, size.height - len(lines) - 1)
+    body = arrange(world, snapshot, pool, decision, listed, state, look, size, size.height - len(lines) - 1)
     return framed_to([*lines, *body], bars.foot(world, state, look, size.width), size, rows=len(listed))
 
 
-def _chosen(listed: list[JournalEntry], cursor: int, world: World, pool: PoolView | None) -> DecisionView | None:
+def chosen(listed: list[JournalEntry], state: ViewState, world: World, pool: PoolView | None) -> DecisionView | None:
     """The decision under the cursor, or the one an entry came from; at the top of the list the pool's newest."""
+    cursor = min(state.cursor("decisions"), max(0, len(listed) - 1))
     if cursor == 0 or not listed:
         newest = next((d for d in world.decisions if pool is None or d.pool == pool.pool), None)
         if newest is not None:
@@ -68,11 +68,11 @@ def _learned(world: World, pool: PoolView | None, state: ViewState) -> Line:
 
 
 def _stacked(
-    world: World, snapshot: FleetSnapshot, pool: PoolView | None, chosen: DecisionView | None,
+    world: World, snapshot: FleetSnapshot, pool: PoolView | None, of: DecisionView | None,
     listed: list[JournalEntry], state: ViewState, look: Look, size: Size, rest: int,
 ) -> list[Line]:  # fmt: skip
     """The 80x24 layout: chart, what was learned, rules, history."""
-    reasons = why.of_decision(chosen, look, size.width - 2) if chosen else []
+    reasons = why.of_decision(of, look, size.width - 2) if of else []
     need = len(reasons) + 1 if reasons else 2
     chart_rows, why_rows, list_rows = shares(
         rest, (2, 0.5, 1), (0 if rest < 16 else 8, min(need, max(3, rest // 2)), 3)
@@ -88,12 +88,12 @@ def _stacked(
     shown = [(Cell(" "), *line) for line in reasons] or [(Cell(" nothing decided yet", "dim"),)]
     out += _padded(shown, why_rows - 1)
     out.append(draw.rule("history", size.width, f"{len(listed)}"))
-    out += _history(listed, state, snapshot, look, list_rows - 1, size.width)
+    out += history(listed, state, snapshot, look, list_rows - 1, size.width)
     return out
 
 
 def _panels(
-    world: World, snapshot: FleetSnapshot, pool: PoolView | None, chosen: DecisionView | None,
+    world: World, snapshot: FleetSnapshot, pool: PoolView | None, of: DecisionView | None,
     listed: list[JournalEntry], state: ViewState, look: Look, size: Size, rest: int,
 ) -> list[Line]:  # fmt: skip
     """Chart; why, counterfactual and skill; history and what starts cost."""
@@ -103,17 +103,15 @@ def _panels(
     chart = charts.demand(world, snapshot, pool, look, width - 2, chart_rows - 3, state.series, state.horizon)
     chart = [*_padded(chart, chart_rows - 3), _learned(world, pool, state)]
     narrow = 42
-    reasons = (
-        why.of_decision(chosen, look, width - 2 * narrow - 4) if chosen else [(Cell("nothing decided yet", "dim"),)]
-    )
+    reasons = why.of_decision(of, look, width - 2 * narrow - 4) if of else [(Cell("nothing decided yet", "dim"),)]
     forecast, decision = outlook.forecast_of(world, pool, state.series), outlook.decision_of(world, pool)
     table = outlook.skill_table(forecast, decision.lead if decision else None, narrow - 2, why_rows - 2)
-    rows = _history(listed, state, snapshot, look, list_rows - 2, width - narrow - 2)
+    rows = history(listed, state, snapshot, look, list_rows - 2, width - narrow - 2)
     return [
         *draw.framed(title, chart, width, chart_rows, glyphs),
         *draw.beside(
             draw.framed("Why", [(Cell(" "), *line) for line in reasons], width - 2 * narrow, why_rows, glyphs),
-            draw.framed("Had it been decided otherwise", _counterfactual(chosen), narrow, why_rows, glyphs),
+            draw.framed("Had it been decided otherwise", counterfactual(of), narrow, why_rows, glyphs),
             draw.framed("Forecast against what came, by lead", table, narrow, why_rows, glyphs),
         ),
         *draw.beside(
@@ -124,18 +122,18 @@ def _panels(
     ]  # fmt: skip
 
 
-def _counterfactual(chosen: DecisionView | None) -> list[Line]:
+def counterfactual(of: DecisionView | None) -> list[Line]:
     """What other laws would have wanted from the same inputs, as journalled with the decision."""
-    if chosen is None or not chosen.counterfactual:
+    if of is None or not of.counterfactual:
         return [(Cell(" no other law was asked", "dim"),)]
-    out: list[Line] = [(Cell(f" decided {chosen.target}", "title"),)]
-    for words, count in chosen.counterfactual.items():
-        differs = "text" if count == chosen.target else "warn"
+    out: list[Line] = [(Cell(f" decided {of.target}", "title"),)]
+    for words, count in of.counterfactual.items():
+        differs = "text" if count == of.target else "warn"
         out.append((Cell(f" {count:>4} ", differs), Cell(clean(words), "dim")))
     return out
 
 
-def _history(
+def history(
     listed: list[JournalEntry], state: ViewState, snapshot: FleetSnapshot, look: Look, room: int, cells: int
 ) -> list[Line]:
     if not listed:

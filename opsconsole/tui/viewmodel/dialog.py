@@ -15,6 +15,7 @@ HELD = {
     "pause": "Decisions go on being made and shown; none is carried out until somebody resumes.",
     "resume": "Decisions are carried out again, as the agent's mode allows.",
     "pin": "The pool never goes below this number until the pin is removed or replaced.",
+    "maintenance": "Whatever fires about it is shown with an x and is not sent anywhere for an hour.",
     "silence": "The alert goes on being shown with an x and is not sent anywhere for an hour.",
 }
 

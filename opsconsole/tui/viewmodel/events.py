@@ -29,7 +29,7 @@ def view(world: World, state: ViewState, look: Look, size: Size) -> Frame:
         bars.header(world, state, look, size.width, "EVENTS"),
         _holds(world, snapshot, look),
         draw.rule(
-            f"{firing} firing, {silenced} silenced",
+            _alerts(state, firing, silenced),
             size.width,
             f"{len(listed)} shown, filter: {clean(state.filter) or '-'}",
         ),
@@ -51,6 +51,13 @@ def view(world: World, state: ViewState, look: Look, size: Size) -> Frame:
         lines.append(draw.rule("selected", size.width))
         lines += _detail(listed[cursor] if listed else None, look, size.width)[:detail_rows]
     return framed_to(lines, bars.foot(world, state, look, size.width), size, top=top, rows=len(listed))
+
+
+def _alerts(state: ViewState, firing: int, silenced: int) -> str:
+    """How many alerts there are; of a past moment only the journal knows."""
+    if state.at is not None:
+        return "PAST: the journal says which alerts fired and ended"
+    return f"{firing} firing, {silenced} silenced"
 
 
 def _line(entry: object, look: Look, snapshot: FleetSnapshot) -> Line:

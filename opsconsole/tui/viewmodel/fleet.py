@@ -34,7 +34,7 @@ def view(world: World, state: ViewState, look: Look, size: Size) -> Frame:
         return waiting(world, state, look, size)
     if shape is Form.TINY:
         return _tiny(world, snapshot, state, look, size)
-    if shape is Form.PANELS:
+    if shape is Form.PANELS and not state.bare:
         return panels.view(world, snapshot, state, look, size)
     return _list(world, snapshot, state, look, size, shape)
 
@@ -58,7 +58,7 @@ def _tiny(world: World, snapshot: FleetSnapshot, state: ViewState, look: Look, s
     found = rows.rows(snapshot, state.having(group="none"), look.now)
     pool = main_pool(snapshot, state.selected)
     lines: list[Line] = [
-        tuple(bars.moment(world, state, look)),
+        (*bars.moment(world, state, look), *(c for label in bars.labels(snapshot, look) for c in (Cell(" "), label))),
         summary.counts(snapshot, look),
         (Cell(" Q "), Cell(fmt.count(summary.total(snapshot.pools, lambda p: p.waiting))),
          Cell(" RUN "), Cell(fmt.count(summary.total(snapshot.pools, lambda p: p.running))),
@@ -89,7 +89,7 @@ def _list(world: World, snapshot: FleetSnapshot, state: ViewState, look: Look, s
     lines: list[Line] = [
         bars.header(world, state, look, size.width),
         summary.counts(snapshot, look),
-        summary.slo_line(pool, len(snapshot.pools) > 1),
+        summary.slo_line(pool, len(snapshot.pools) > 1, summary.earlier(world, pool), look),
         summary.load_line(world, look, summary.forecast_words(world.forecasts, pool)),
         draw.rule(sort_title(state), size.width, count_title(snapshot, state, len(order))),
         table.titles(columns, state, look),

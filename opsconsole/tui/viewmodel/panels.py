@@ -6,13 +6,13 @@ height by weight with a floor, so on a short window the charts shrink before the
 
 from __future__ import annotations
 
-from opsconsole.domain.records import FleetSnapshot, PoolView, ReplicaView
+from opsconsole.domain.records import FleetSnapshot, ReplicaView, SloView
 from opsconsole.tui import draw
 from opsconsole.tui import format as fmt
 from opsconsole.tui.cells import Cell, Line, clean, left, wrap
 from opsconsole.tui.layout import Form, Size, shares
 from opsconsole.tui.state import ViewState
-from opsconsole.tui.viewmodel import bars, charts, journal, rows, summary, table
+from opsconsole.tui.viewmodel import bars, charts, journal, misses, objectives, rows, summary, table
 from opsconsole.tui.viewmodel.frame import Frame, framed_to
 from opsconsole.tui.world import Look, World, main_pool
 
@@ -26,7 +26,7 @@ def view(world: World, snapshot: FleetSnapshot, state: ViewState, look: Look, si
     pool = main_pool(snapshot, state.selected)
     lines: list[Line] = [bars.header(world, state, look, size.width, "FLEET"), _top(world, snapshot, look), ()]
     start = len(lines)
-    table_rows, chart_rows, slo_rows = shares(size.height - start - 2, (3, 2, 1), (min(len(found), 10) + 5, 9, 6))
+    table_rows, chart_rows, slo_rows = shares(size.height - start - 2, (3, 2, 1), (min(len(found), 10) + 5, 9, 7))
     width = size.width - SIDE
     columns = table.wanted_columns(Form.WIDE, width - 2, state)
     tail = 2 if len(order) > 1 else 0
@@ -36,17 +36,25 @@ def view(world: World, snapshot: FleetSnapshot, state: ViewState, look: Look, si
     if tail:
         inside += table.totals(snapshot, columns, [r.replica for r in found if r.replica])
     title = f"Fleet  {_sorted(state)}   {_counted(snapshot, state, len(order))}"
-    side = _replica(world, snapshot.replica(state.selected or ""), look, SIDE - 2)
+    side = beside(world, snapshot.replica(state.selected or ""), look, SIDE - 2)
     lines += draw.beside(
         draw.framed(title, inside, width, table_rows, look.glyphs),
         draw.framed(_side_title(snapshot, state), side, SIDE, table_rows, look.glyphs),
     )
     half = (size.width + 1) // 2
+    rest, glyphs = size.width - half, look.glyphs
+    chart = charts.demand(world, snapshot, pool, look, half - 2, chart_rows - 2)
+    newest = decided(world, snapshot, state, look, rest - 2, chart_rows - 2)
     lines += draw.beside(
-        _load(world, snapshot, pool, look, half, chart_rows),
-        _decisions(world, snapshot, look, size.width - half, chart_rows),
+        draw.framed(f"Demand: past and forecast  {clean(pool.pool) if pool else ''}", chart, half, chart_rows, glyphs),
+        draw.framed("Decisions  (y explains the newest)", newest, rest, chart_rows, glyphs),
     )
-    lines += draw.beside(_slo(snapshot, pool, look, half, slo_rows), _events(world, look, size.width - half, slo_rows))
+    met = slo(world, snapshot, state, look, half - 2, slo_rows - 2)
+    happened = events(world, snapshot, state, look, rest - 2, slo_rows - 2)
+    lines += draw.beside(
+        draw.framed("SLO  (budget, burn short / long)", met, half, slo_rows, glyphs),
+        draw.framed(events_title(world), happened, rest, slo_rows, glyphs),
+    )
     foot = bars.foot(world, state, look, size.width)
     where = {y + start + 2: name for y, name in targets.items()}
     return framed_to(lines, foot, size, targets=where, top=top, order=order, rows=len(order))
@@ -71,7 +79,7 @@ def _side_title(snapshot: FleetSnapshot, state: ViewState) -> str:
     return f"{clean(replica.replica)}  {replica.state.value}" if replica else "nothing selected"
 
 
-def _replica(world: World, replica: ReplicaView | None, look: Look, cells: int) -> list[Line]:
+def beside(world: World, replica: ReplicaView | None, look: Look, cells: int) -> list[Line]:
     """What the selected row does not have room for."""
     if replica is None:
         return [(Cell(" Up and Down select a row", "dim"),)]
@@ -98,23 +106,16 @@ def _replica(world: World, replica: ReplicaView | None, look: Look, cells: int) 
     return lines
 
 
-def _load(
-    world: World, snapshot: FleetSnapshot, pool: PoolView | None, look: Look, cells: int, height: int
-) -> list[Line]:
-    title = f"Demand: past and forecast  {clean(pool.pool) if pool else ''}"
-    body = charts.demand(world, snapshot, pool, look, cells - 2, height - 2)
-    return draw.framed(title, body, cells, height, look.glyphs)
-
-
-def _decisions(world: World, snapshot: FleetSnapshot, look: Look, cells: int, height: int) -> list[Line]:
-    entries = journal.decisions(world.journal, regrets=False)[: max(1, height - 4)]
+def decided(world: World, snapshot: FleetSnapshot, state: ViewState, look: Look, cells: int, rows: int) -> list[Line]:
+    """Decisions newest first, and what the mode does with them."""
+    entries = journal.decisions(world.journal, regrets=False)[: max(1, rows - 2)]
     several = len(snapshot.pools) > 1
     lines = [journal.line(entry, look, snapshot.mode, several) for entry in entries]
     if not lines:
         lines = [(Cell(" nothing decided yet", "dim"),)]
-    lines += [()] * (height - 3 - len(lines))
+    lines += [()] * (rows - 1 - len(lines))
     lines.append((Cell(f" mode {snapshot.mode.upper()}: {mode_words(snapshot)}", "dim"),))
-    return draw.framed("Decisions  (y explains the newest)", lines, cells, height, look.glyphs)
+    return lines
 
 
 def mode_words(snapshot: FleetSnapshot) -> str:
@@ -126,36 +127,40 @@ def mode_words(snapshot: FleetSnapshot) -> str:
     }.get(snapshot.mode, "")
 
 
-def _slo(snapshot: FleetSnapshot, pool: PoolView | None, look: Look, cells: int, height: int) -> list[Line]:
-    lines: list[Line] = []
-    for slo in pool.slos if pool else ():
-        met = fmt.share(slo.attainment)
-        bounds = " ".join(f"{n}<{fmt.bound(b)}" for n, b in (("ttft", slo.ttft), ("tpot", slo.tpot)) if b is not None)
-        left_over = slo.budget_left
-        lines.append((
-            Cell(left(f" {clean(slo.name)} {bounds}", 30), "text"),
-            Cell(left(f" {met}", 9), summary.met_style(slo.attainment, slo.target)),
-            Cell(f" of {fmt.percent(slo.target, 1)}  left ", "dim"),
-            Cell(f"{fmt.percent(max(0.0, left_over) if left_over is not None else None)}% ", "text"),
-            Cell(f" burn {fmt.burn(slo.burn_short)} / {fmt.burn(slo.burn_long)}", "text"),
-        ))  # fmt: skip
-    if pool is not None:
-        lines.append(
-            (Cell(f" goodput {fmt.rate(pool.goodput)} of {fmt.rate(pool.request_rate)} req/s offered", "text"),)
-        )
-    if not lines:
-        lines = [(Cell(" no objective is set", "dim"),)]
-    return draw.framed("SLO  (budget, burn short / long)", lines, cells, height, look.glyphs)
+def slo(world: World, snapshot: FleetSnapshot, state: ViewState, look: Look, cells: int, rows: int) -> list[Line]:
+    """Every class of the selected pool, goodput, and where requests miss."""
+    pool = main_pool(snapshot, state.selected)
+    lines = [_class(slo) for slo in pool.slos] if pool is not None else []
+    if not lines or pool is None:
+        return [(Cell(" no objective is set", "dim"),)]
+    lines.append((Cell(f" goodput {fmt.rate(pool.goodput)} of {fmt.rate(pool.request_rate)} req/s offered", "text"),))
+    mine = [r for r in snapshot.replicas if r.pool == pool.pool]
+    return [*lines, *misses.lines(mine, look, snapshot.at)]
 
 
-def _events(world: World, look: Look, cells: int, height: int) -> list[Line]:
-    active = [a for a in world.alerts if a.state == "firing"]
-    silenced = sum(a.state == "silenced" for a in world.alerts)
-    lines = [journal.alert_line(alert, look) for alert in active]
-    others = [e for e in reversed(world.journal) if not journal.is_decision(e)]
-    lines += [journal.line(entry, look) for entry in others[: max(0, height - 2 - len(lines))]]
-    if not lines:
-        lines = [(Cell(" nothing happened yet", "dim"),)]
-    return draw.framed(
-        f"Events and alerts  ({len(active)} active, {silenced} silenced)", lines, cells, height, look.glyphs
+def _class(slo: SloView) -> Line:
+    """default ttft<1s tpot<50ms  >=96.8% of 98.0  left 41%  burn 2.9x / 1.5x  out 8m29s."""
+    bounds = " ".join(f"{n}<{fmt.bound(b)}" for n, b in (("ttft", slo.ttft), ("tpot", slo.tpot)) if b is not None)
+    left_over = slo.budget_left
+    return (
+        Cell(left(f" {clean(slo.name)} {bounds}", 26), "text"),
+        Cell(left(f" {fmt.share(slo.attainment)}", 9), summary.met_style(slo.attainment, slo.target)),
+        Cell(f" of {fmt.percent(slo.target, 1)}  left ", "dim"),
+        Cell(f"{fmt.percent(max(0.0, left_over) if left_over is not None else None)}% ", "text"),
+        Cell(f" burn {fmt.burn(slo.burn_short)} / {fmt.burn(slo.burn_long)}", "text"),
+        Cell(f"  out {objectives.runs_out(slo)}", "dim"),
     )
+
+
+def events(world: World, snapshot: FleetSnapshot, state: ViewState, look: Look, cells: int, rows: int) -> list[Line]:
+    """What fires, then what happened, newest first."""
+    lines = [journal.alert_line(alert, look) for alert in world.alerts if alert.state == "firing"]
+    others = [e for e in reversed(world.journal) if not journal.is_decision(e)]
+    lines += [journal.line(entry, look) for entry in others[: max(0, rows - len(lines))]]
+    return lines or [(Cell(" nothing happened yet", "dim"),)]
+
+
+def events_title(world: World) -> str:
+    """Events and alerts  (2 active, 1 silenced)."""
+    count = {state: sum(a.state == state for a in world.alerts) for state in ("firing", "silenced")}
+    return f"Events and alerts  ({count['firing']} active, {count['silenced']} silenced)"

@@ -6,21 +6,19 @@ the fleet" compares with the median of live replicas, this one included, so in a
 
 from __future__ import annotations
 
-import re
-
-from opsconsole.domain.records import FleetSnapshot, LatencyView, ReplicaView
+from opsconsole.domain.records import FleetSnapshot, ReplicaView
 from opsconsole.tui import draw
 from opsconsole.tui import format as fmt
-from opsconsole.tui.cells import Cell, Line, clean, left, right, wrap
+from opsconsole.tui.cells import Cell, Line, clean, wrap
 from opsconsole.tui.layout import Form, Size, form, shares
 from opsconsole.tui.state import ViewState
-from opsconsole.tui.viewmodel import bars, fleet, journal, summary
+from opsconsole.tui.viewmodel import about, advice, bars, fleet
 from opsconsole.tui.viewmodel.frame import Frame, framed_to
-from opsconsole.tui.viewmodel.rows import middle
 from opsconsole.tui.world import Look, World
 
 CHART_ROWS = 3
-LATENCY_TITLE = "Latency in the window, against the fleet's median"
+LATENCY_TITLE = "Latency in the window, against the pool's median"
+PLOTS = (("queue", "waiting", None), ("running", "running", None), ("KV", "kv", 1.0), ("tok/s out", "tokens_out", None))
 
 
 def view(world: World, state: ViewState, look: Look, size: Size) -> Frame:
@@ -35,13 +33,8 @@ def view(world: World, state: ViewState, look: Look, size: Size) -> Frame:
         gone = state.selected or "nothing"
         return framed_to([head, (Cell(f" {clean(gone)} is not in the fleet (any more)", "warn"),)], foot, size)
     lines: list[Line] = [head, _identity(replica, snapshot, look), *_why(replica, size.width)]
-    panels = form(size) is Form.PANELS
-    rest = size.height - len(lines) - 1
-    lines += (
-        _wide(world, snapshot, replica, look, size, rest)
-        if panels
-        else _narrow(world, snapshot, replica, look, size, rest)
-    )
+    arrange = _wide if form(size) is Form.PANELS else _narrow
+    lines += arrange(world, snapshot, replica, look, size, size.height - len(lines) - 1)
     return framed_to(lines, foot, size, rows=1)
 
 
@@ -69,135 +62,72 @@ def _why(replica: ReplicaView, cells: int) -> list[Line]:
 def _narrow(
     world: World, snapshot: FleetSnapshot, replica: ReplicaView, look: Look, size: Size, rest: int
 ) -> list[Line]:
-    """One column of sections; the charts side by side on top."""
+    """One column of sections; the charts side by side on top, and what there is room for below."""
     out: list[Line] = []
-    half = size.width // 2
     if rest >= 12:
-        out += draw.beside([draw.rule("queue and running", half)], [draw.rule("KV occupancy", size.width - half)])
-        out += draw.beside(*_charts(world, replica, look, half, size.width - half))
-    out.append(draw.rule("latency in the window", size.width, "against the fleet's median"))
-    out += latency_table(replica, snapshot)
+        third = size.width // 3
+        widths = (third, third, size.width - 2 * third)
+        for place, cells in enumerate(widths):
+            title = draw.rule(_said(replica, PLOTS[place][1], PLOTS[place][0]), cells)
+            block = [title, *plot(world, replica, look, PLOTS[place], cells, CHART_ROWS)]
+            out = draw.beside(out, block) if out else block
+    out.append(draw.rule("latency in the window", size.width, "against the pool's median"))
+    out += about.latency_table(replica, snapshot)
     if rest - len(out) >= 5:
         out.append(draw.rule("engine", size.width))
-        out += engine(replica)
+        out += about.engine(replica)
+    if rest - len(out) >= 3:
+        said = advice.lines(replica, snapshot, world, size.width)[: rest - len(out) - 1]
+        out += [draw.rule("advice", size.width), *said]
     left_over = rest - len(out) - 1
     if left_over >= 1:
         out.append(draw.rule("events of this replica", size.width))
-        out += events(world, replica, look, left_over)
+        out += about.events(world, replica, look, left_over)
     return out
 
 
-def _charts(world: World, replica: ReplicaView, look: Look, left_cells: int, right_cells: int) -> list[list[Line]]:
-    trends, name = world.trends, replica.replica
-    said, full = f"run {fmt.count(replica.running)}", f"{fmt.percent(replica.kv_usage)}%"
-    running, used = trends.replica(name, "running"), trends.replica(name, "kv")
-    busy = draw.area(running, left_cells - 1, CHART_ROWS, look.glyphs, 0.0, None, said)
-    kv = draw.area(used, right_cells - 1, CHART_ROWS, look.glyphs, 0.0, 1.0, full, percent=True)
-    return [[(*line, Cell(" ")) for line in busy], [(*line, Cell(" ")) for line in kv]]
+def plot(
+    world: World, replica: ReplicaView, look: Look, what: tuple[str, str, float | None], cells: int, rows: int
+) -> list[Line]:
+    """One fact of it over the last minute or so; under KV, an x for every moment it preempted."""
+    _, field, top = what
+    values = world.trends.replica(replica.replica, field)
+    marks = field == "kv" and rows >= 5
+    chart = draw.area(values, cells, rows - int(marks), look.glyphs, 0.0, top, percent=field == "kv")
+    if not marks:
+        return chart
+    preempted = draw.resample(world.trends.replica(replica.replica, "preempt"), max(1, cells - 5))
+    row = "".join("x" if value else " " for value in preempted)
+    return [*chart, (Cell("pre ".rjust(4) + look.glyphs.upright, "dim"), Cell(row, "bad"))]
+
+
+def _said(replica: ReplicaView, field: str, title: str) -> str:
+    """The chart's title with the value of now."""
+    value = {
+        "waiting": fmt.count(replica.waiting), "running": fmt.count(replica.running),
+        "kv": f"{fmt.percent(replica.kv_usage)}%", "tokens_out": fmt.tokens_per_second(replica.output_rate),
+    }[field]  # fmt: skip
+    return f"{title} {value}"
 
 
 def _wide(world: World, snapshot: FleetSnapshot, replica: ReplicaView, look: Look, size: Size, rest: int) -> list[Line]:
-    """Framed panels: charts, latency and engine, events."""
-    charts, middle_rows, below = shares(rest, (0.5, 0, 1), (10, 8, 5))
-    third = size.width // 3
-    widths = (third, third, size.width - 2 * third)
-    trends, name, glyphs = world.trends, replica.replica, look.glyphs
+    """Framed panels: charts, latency and engine, advice, events."""
+    said = advice.lines(replica, snapshot, world, size.width - 2)
+    charts, middle_rows, below = shares(rest - len(said) - 2, (0.5, 0, 1), (10, 9, 5))
+    quarter, glyphs = size.width // len(PLOTS), look.glyphs
     panels = []
-    for (title, field, top, said), cells in zip(
-        (
-            ("Queue", "waiting", None, f"{fmt.count(replica.waiting)} waiting"),
-            ("Running", "running", None, f"{fmt.count(replica.running)} running"),
-            ("KV occupancy", "kv", 1.0, f"{fmt.percent(replica.kv_usage)}%"),
-        ),
-        widths, strict=True,
-    ):  # fmt: skip
-        chart = draw.area(
-            trends.replica(name, field), cells - 2, charts - 2, glyphs, 0.0, top, said, percent=field == "kv"
-        )
-        panels.append(draw.framed(f"{title}, newest at the right", chart, cells, charts, glyphs))
+    for place, what in enumerate(PLOTS):
+        cells = quarter if place < len(PLOTS) - 1 else size.width - quarter * (len(PLOTS) - 1)
+        chart = plot(world, replica, look, what, cells - 2, charts - 2)
+        panels.append(draw.framed(_said(replica, what[1], what[0]), chart, cells, charts, glyphs))
     half = size.width // 2
     tables = [
-        draw.framed(LATENCY_TITLE, latency_table(replica, snapshot), half, middle_rows, glyphs),
-        draw.framed("Engine", engine(replica), size.width - half, middle_rows, glyphs),
-    ]  # fmt: skip
-    happened = draw.framed("Events of this replica", events(world, replica, look, below - 2), size.width, below, glyphs)
-    return [*draw.beside(*panels), *draw.beside(*tables), *happened]
-
-
-def latency_table(replica: ReplicaView, snapshot: FleetSnapshot) -> list[Line]:
-    """Quantiles, the objective, the share inside it, and how it compares."""
-    titles = ("p50", "p95", "p99", "slo", "met")
-    out: list[Line] = [(Cell(" " * 8 + "".join(right(title, 9) for title in titles), "dim"),)]
-    pool = snapshot.pool(replica.pool)
-    slo = pool.slos[0] if pool and pool.slos else None
-    peers = [r for r in snapshot.replicas if r.pool == replica.pool and r.state.value not in ("STALE", "DOWN")]
-    for name, latencies, bound, met in (
-        ("ttft", replica.ttft, slo.ttft if slo else None, replica.ttft_ok),
-        ("tpot", replica.tpot, slo.tpot if slo else None, replica.tpot_ok),
-        ("itl", replica.itl, None, None),
-        ("e2e", replica.e2e, None, None),
-        ("queue", replica.queue_time, None, None),
-    ):
-        said = "".join(right(text, 9) for text in _quantiles(latencies))
-        share = fmt.share(met, 1)
-        style = summary.met_style(met, slo.target) if slo and met else "text"
-        compare = ""
-        if name in ("ttft", "tpot"):
-            times = fmt.ratio(latencies.p95, middle(peers, name))
-            compare = f"   {times} the median" if times != fmt.MISSING else ""
-        out.append((
-            Cell(left(f" {name}", 8), "text"), Cell(said), Cell(right(fmt.bound(bound), 9), "dim"),
-            Cell(right(share, 9), style), Cell(compare, "dim"),
-        ))  # fmt: skip
-    return out
-
-
-def _quantiles(latencies: LatencyView) -> list[str]:
-    return [
-        fmt.latency(latencies.p50),
-        fmt.latency(latencies.p95, latencies.lower_bound),
-        fmt.latency(latencies.p99, latencies.lower_bound),
+        draw.framed(LATENCY_TITLE, about.latency_table(replica, snapshot), half, middle_rows, glyphs),
+        draw.framed("Engine", about.engine(replica), size.width - half, middle_rows, glyphs),
     ]
-
-
-def engine(replica: ReplicaView) -> list[Line]:
-    """Rates, cache, batch, how requests finish; what the page does not hold is `--`."""
-    sample = replica.sample
-    room = fmt.count(sample.kv_capacity_tokens if sample else None)
-    used, hit = fmt.percent(replica.kv_usage), fmt.percent(replica.hit_rate)
-    came, went = fmt.tokens_per_second(replica.prompt_rate), fmt.tokens_per_second(replica.output_rate)
-    batch = fmt.count(sample.max_running) if sample else fmt.MISSING
-    out: list[Line] = [
-        (Cell(f" tok/s in {came}  out {went}"),
-         Cell(f"   requests {fmt.rate(replica.request_rate)}/s  good {fmt.rate(replica.goodput)}/s")),
-        (Cell(f" KV {used}% of {room} tokens   hit {hit}%"),
-         Cell(f"   preempt {fmt.per_minute(replica.preempt_rate)}/m   streams {fmt.count(replica.streams)}")),
+    happened = about.events(world, replica, look, below - 2)
+    return [
+        *draw.beside(*panels), *draw.beside(*tables),
+        *draw.framed("Advice  (y shows the numbers behind it)", said, size.width, len(said) + 2, glyphs),
+        *draw.framed("Events of this replica", happened, size.width, below, glyphs),
     ]  # fmt: skip
-    reasons = sample.finished_by_reason if sample else None
-    if reasons and sum(reasons.values()) > 0:
-        whole = sum(reasons.values())
-        words = "  ".join(f"{clean(name)} {fmt.percent(number / whole)}%" for name, number in sorted(reasons.items()))
-    else:
-        words = fmt.MISSING
-    out.append((Cell(f" batch {fmt.count(replica.running)} of {batch}   finish: {words}"),))
-    if sample and sample.spec_draft_tokens:
-        accepted = (sample.spec_accepted_tokens or 0.0) / sample.spec_draft_tokens
-        out.append((Cell(f" speculation accepts {fmt.percent(accepted)}% of drafted tokens"),))
-    for name, reason in sample.unknown if sample else ():
-        out.append((Cell(f" {clean(name)} {fmt.MISSING}: {clean(reason)}", "warn"),))
-    if replica.flags:
-        out.append((Cell(f" flags: {clean(', '.join(replica.flags))}", "warn"),))
-    return out
-
-
-def events(world: World, replica: ReplicaView, look: Look, room: int) -> list[Line]:
-    """Alerts and journal entries that name it, newest first."""
-    lines = [journal.alert_line(a, look) for a in world.alerts if a.subject == replica.replica]
-    named = re.compile(rf"(?<![\w-]){re.escape(replica.replica)}(?![\w-])")
-    for entry in reversed(world.journal):
-        planned = entry.plan is not None and replica.replica in entry.plan.replicas
-        if planned or named.search(entry.text):
-            lines.append(journal.line(entry, look))
-        if len(lines) >= room:
-            break
-    return lines[:room] or [(Cell(" nothing in the journal names it", "dim"),)]

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from opsconsole.domain.records import FleetSnapshot, ForecastView, PoolView, ReplicaState, SloView
+from opsconsole.domain.records import FleetSnapshot, ForecastView, Interval, PoolView, ReplicaState, SloView
 from opsconsole.tui import draw
 from opsconsole.tui import format as fmt
 from opsconsole.tui.cells import Cell, Line, clean
 from opsconsole.tui.world import Look, Trends, World
+
+TREND_S, MOVED = 300.0, 0.002
 
 
 def total(pools: Sequence[PoolView], read: Callable[[PoolView], float | None]) -> float | None:
@@ -58,24 +60,48 @@ def coming(snapshot: FleetSnapshot) -> str:
     return f" (+{len(warming)} in {fmt.age(left)})" if left > 0 else f" (+{len(warming)} late by {fmt.span(-left)})"
 
 
-def slo_line(pool: PoolView | None, several: bool) -> Line:
-    """SLO ttft<1s 97.2%  tpot<50ms 99.6%  both >=96.8% of 98.0  budget 41%  burn 2.9x."""
+def earlier(world: World, pool: PoolView | None) -> PoolView | None:
+    """The pool as it was about five minutes ago; None where history does not hold it."""
+    if pool is None or world.snapshot is None:
+        return None
+    for old in reversed(world.history):
+        gone = world.snapshot.at - old.at
+        if gone >= TREND_S:
+            return old.pool(pool.pool) if gone < 2 * TREND_S else None
+    return None
+
+
+def trend(now: Interval | None, then: Interval | None, look: Look) -> Cell:
+    """A mark for better or worse than five minutes ago; nothing for what moved less than shows."""
+    if now is None or then is None or abs(now.low - then.low) < MOVED:
+        return Cell("")
+    return Cell(look.glyphs.up, "good") if now.low > then.low else Cell(look.glyphs.down, "bad")
+
+
+def slo_line(pool: PoolView | None, several: bool, then: PoolView | None, look: Look) -> Line:
+    """SLO ttft<1s 97.2%v  tpot<50ms 99.6%  both >=96.8% of 98.0  budget 41%  burn 2.9x."""
     if pool is None or not pool.slos:
         return (Cell(" SLO none set: name one in the configuration, or `up --slo ttft=1s,tpot=80ms`", "dim"),)
     slo = worst_slo(pool.slos)
+    before = next((old for old in then.slos if old.name == slo.name), None) if then is not None else None
     line = [Cell(" SLO", "dim")]
     if several:
         line.append(Cell(f" {clean(pool.pool)}", "title"))
     if slo.name != "default" or len(pool.slos) > 1:
         line.append(Cell(f" {clean(slo.name)}", "title"))
-    for name, bound, met in (("ttft", slo.ttft, slo.ttft_ok), ("tpot", slo.tpot, slo.tpot_ok)):
+    for name, bound, met, old in (
+        ("ttft", slo.ttft, slo.ttft_ok, before.ttft_ok if before is not None else None),
+        ("tpot", slo.tpot, slo.tpot_ok, before.tpot_ok if before is not None else None),
+    ):
         if bound is not None:
             line += [
                 Cell(f" {name}<{fmt.bound(bound)} ", "dim"),
                 Cell(fmt.share(met), met_style(met, slo.target)),
+                trend(met, old, look),
                 Cell(" "),
             ]
     line += [Cell(" both ", "dim"), Cell(fmt.share(slo.attainment), met_style(slo.attainment, slo.target))]
+    line.append(trend(slo.attainment, before.attainment if before is not None else None, look))
     line.append(Cell(f" of {fmt.percent(slo.target, 1)}", "dim"))
     if slo.budget_left is not None:
         line += [

@@ -7,7 +7,7 @@ waits for ever, so a test that wants another tick pushes it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC
 from typing import Any
@@ -31,6 +31,7 @@ from opsconsole.domain.records import (
     Plan,
     PlanKind,
     PoolView,
+    PrefixView,
     RegretTally,
     RegretView,
     ReplicaState,
@@ -202,10 +203,21 @@ def fleet_alerts() -> tuple[AlertView, ...]:
     )
 
 
+FINDINGS: tuple[dict[str, Any], ...] = (
+    {"rule": "PX101", "message": "a clock time stands before 1,790 tokens that never change; move it behind them",
+     "reuse_before": 0.02, "reuse_after": 0.91, "requests_touched": 214, "requests_total": 230},
+)  # fmt: skip
+PREFIXES = (
+    PrefixView("9f3c21aa", 1824, 912, 214, ("llama-8b-7d9-x2k", "llama-8b-7d9-p4m", "llama-8b-7d9-aa1"), AT - 1),
+    PrefixView("77b10d4e", 3410, 130, 12, ("llama-8b-7d9-q8t",), AT - 38),
+)
+
+
 def whole_world(**changes: Any) -> World:
     base = World(
         Link(LinkState.LIVE, "/run/agent.sock", "", AT - 100), fleet_snapshot(), AT, fleet_trends(), fleet_journal(),
-        fleet_alerts(), (decision(),), (forecast(),), (), (), fleet_history(),
+        fleet_alerts(), (decision(),), (forecast(),), (), FINDINGS, fleet_history(),
+        PREFIXES,
     )  # fmt: skip
     return replace(base, **changes)
 
@@ -246,6 +258,7 @@ class PretendAgent:
     silences: list[tuple[str, str]] = field(default_factory=list)
     refuse_plan: OpsConsoleError | None = None
     refuse_intent: OpsConsoleError | None = None
+    refuse_log: OpsConsoleError | None = None
     warnings: tuple[str, ...] = ()
     pushed: asyncio.Queue[FleetSnapshot | OpsConsoleError] = field(default_factory=asyncio.Queue)
     closed: bool = False
@@ -287,8 +300,16 @@ class PretendAgent:
     async def alerts(self) -> tuple[AlertView, ...]:
         return self.world.alerts
 
-    async def findings(self) -> tuple[dict[str, Any], ...]:
-        return ()
+    async def findings(self) -> tuple[Mapping[str, Any], ...]:
+        return self.world.findings
+
+    async def prefixes(self) -> tuple[PrefixView, ...]:
+        return self.world.prefixes
+
+    async def logs(self, replica: str, lines: int = 200) -> tuple[str, ...]:
+        if self.refuse_log is not None:
+            raise self.refuse_log
+        return (f"{replica} started", "[/red] \x1b[31mnot a colour", "ready")
 
     async def holds(self) -> tuple[HoldView, ...]:
         return self.world.holds

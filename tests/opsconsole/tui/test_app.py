@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import csv
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -377,9 +378,12 @@ async def test_an_export_is_a_picture_and_the_data_behind_it(
         await press(pilot, "x")
         await press(pilot, "x")
     names = sorted(path.name for path in tmp_path.iterdir())
-    assert names == [f"opsconsole-fleet-120431{n}.{kind}" for n in ("-2", "") for kind in ("json", "svg")]
+    assert names == [f"opsconsole-fleet-120431{n}.{kind}" for n in ("-2", "") for kind in ("csv", "json", "svg")]
     data = json.loads((tmp_path / "opsconsole-fleet-120431.json").read_text())
     assert len(data["snapshot"]["replicas"]) == 8 and data["page"] == "fleet"
+    sheet = list(csv.DictReader((tmp_path / "opsconsole-fleet-120431.csv").read_text().splitlines()))
+    assert len(sheet) == 8 and {row["replica"]: row["que"] for row in sheet}[X2K] == "16"
+    assert {row["replica"]: row["kv"] for row in sheet}["llama-8b-7d9-8f1"] == ""  # unknown is empty, never 0
     drawn = (tmp_path / "opsconsole-fleet-120431.svg").read_text()
     assert "<svg" in drawn and "url(http" not in drawn and 'url("http' not in drawn
 

@@ -12,6 +12,7 @@ from opsconsole.clock import ManualClock
 from opsconsole.domain.records import FleetSnapshot
 from opsconsole.tui import actions, dispatch
 from opsconsole.tui.layout import Size
+from opsconsole.tui.recording import Recording
 from opsconsole.tui.session import Session
 from opsconsole.tui.world import Link, LinkState, Look, World
 
@@ -24,6 +25,7 @@ class Recorder:
     """A shell that writes down what was asked of it."""
 
     session: Session
+    recording: Recording
     asked: list[tuple[str, str]] = field(default_factory=list)
 
     def ask_line(self, kind: str) -> None:
@@ -56,7 +58,7 @@ def shell(world: World) -> Recorder:
     session = Session(ManualClock(AT), Look(zone=UTC, now=AT))
     session.live = world
     session.frame(Size(80, 24))
-    return Recorder(session)
+    return Recorder(session, Recording(session, None))
 
 
 def do(shell: Recorder, *ids: str) -> Session:

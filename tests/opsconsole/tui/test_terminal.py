@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import os
 import pty
-import shutil
 import signal
 import subprocess
 import sys
 import threading
-import uuid
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -21,67 +19,15 @@ from pathlib import Path
 import pytest
 
 from opsconsole.clock import SystemClock
+from tests.opsconsole.tui.pane import ROOT, Tmux, need_tmux, wait_for
 
-ROOT = Path(__file__).parents[3]
 DEMO = (sys.executable, "-m", "opsconsole", "--demo")
 CLOCK = SystemClock()
 
 
-def wait_for(what: str, check: object, seconds: float = 20.0) -> None:
-    """Poll until a check holds; the sentence says what never came."""
-    end = CLOCK.monotonic() + seconds
-    while CLOCK.monotonic() < end:
-        if check():  # type: ignore[operator]
-            return
-        subprocess.run(["sleep", "0.05"], check=True)
-    raise AssertionError(f"{what} within {seconds:.0f} s")
-
-
-class Tmux:
-    """One pane of one private server."""
-
-    def __init__(self, folder: Path, command: str, size: tuple[int, int]) -> None:
-        self._socket = f"ops-{uuid.uuid4().hex[:8]}"
-        environ = {**os.environ, "LANG": "C.UTF-8", "LC_ALL": "C.UTF-8", "HOME": str(folder), "TZ": "UTC"}
-        environ.pop("TMUX", None)
-        environ.pop("NO_COLOR", None)
-        environ["OPSCONSOLE_PORTS"] = ""  # engines that happen to run on this machine are not meant
-        self._environ = environ
-        shell = f"cd {folder} && PYTHONPATH={ROOT} {command}; echo LEFT WITH $?; cat"
-        self._tmux("-f", "/dev/null", "new-session", "-d", "-x", str(size[0]), "-y", str(size[1]), "-s", "t", shell)
-
-    def _tmux(self, *arguments: str) -> str:
-        done = subprocess.run(
-            ["tmux", "-L", self._socket, *arguments], env=self._environ, capture_output=True, text=True, timeout=20
-        )
-        return done.stdout
-
-    def keys(self, *keys: str) -> None:
-        self._tmux("send-keys", "-t", "t", *keys)
-        if "Escape" in keys:
-            subprocess.run(["sleep", "0.3"], check=True)
-
-    def resize(self, width: int, height: int) -> None:
-        self._tmux("resize-window", "-t", "t", "-x", str(width), "-y", str(height))
-
-    def text(self) -> str:
-        return self._tmux("capture-pane", "-p", "-t", "t")
-
-    def sees(self, *words: str, seconds: float = 20.0) -> None:
-        try:
-            wait_for(f"{words} on the screen", lambda: all(word in self.text() for word in words), seconds)
-        except AssertionError as error:
-            size = self._tmux("display", "-p", "-t", "t", "#{pane_width}x#{pane_height}").strip()
-            raise AssertionError(f"{error}; at {size} it shows:\n{self.text()}") from None
-
-    def end(self) -> None:
-        self._tmux("kill-server")
-
-
 @pytest.fixture
 def terminal(tmp_path: Path) -> Iterator[Tmux]:
-    if shutil.which("tmux") is None:
-        pytest.skip("tmux is not installed: the real-terminal tests need it (apt-get install tmux)")
+    need_tmux()
     pane = Tmux(tmp_path, f"{sys.executable} -m opsconsole --demo", (80, 24))
     try:
         yield pane
@@ -126,8 +72,7 @@ def test_an_operator_scales_drains_looks_back_and_leaves(terminal: Tmux) -> None
 
 
 def test_without_an_agent_it_says_what_to_type(tmp_path: Path) -> None:
-    if shutil.which("tmux") is None:
-        pytest.skip("tmux is not installed: the real-terminal tests need it (apt-get install tmux)")
+    need_tmux()
     pane = Tmux(tmp_path, f"{sys.executable} -m opsconsole 2>{tmp_path}/errors.log", (80, 24))
     try:
         # Standard error is a file here: the screen must still be drawn on the terminal.
@@ -256,8 +201,7 @@ def engine() -> Iterator[str]:
 
 
 def test_watch_shows_engines_that_run_through_an_agent_of_its_own(engine: str, tmp_path: Path) -> None:
-    if shutil.which("tmux") is None:
-        pytest.skip("tmux is not installed: the real-terminal tests need it (apt-get install tmux)")
+    need_tmux()
     pane = Tmux(tmp_path, f"{sys.executable} -m opsconsole watch {engine} 127.0.0.1:9 --slo ttft=1s", (80, 24))
     try:
         pane.sees("LIVE", " OK ", " 31 ", "DOWN", "src 1/2 1 down", seconds=40.0)
@@ -272,8 +216,7 @@ def test_watch_shows_engines_that_run_through_an_agent_of_its_own(engine: str, t
 
 
 def test_without_arguments_it_opens_on_what_the_machine_has(engine: str, tmp_path: Path) -> None:
-    if shutil.which("tmux") is None:
-        pytest.skip("tmux is not installed: the real-terminal tests need it (apt-get install tmux)")
+    need_tmux()
     command = f"OPSCONSOLE_PORTS={engine.rpartition(':')[2]} {sys.executable} -m opsconsole --glyphs ascii"
     pane = Tmux(tmp_path, command, (80, 24))
     try:

@@ -1,0 +1,23 @@
+"""What a person looks at one at a time: shared prefixes, and the last lines a replica wrote.
+
+It must not be asked every second; both may cost the agent a file or a call. The trap: an older agent has neither, and
+says so with a `UsageError`.
+"""
+
+from __future__ import annotations
+
+from opsconsole.client.reader import AgentReader
+from opsconsole.domain.records import PrefixView
+
+
+class AgentDetails(AgentReader):
+    """The reader with what is asked for seldom."""
+
+    async def prefixes(self) -> tuple[PrefixView, ...]:
+        """Prompt prefixes that many requests share, as the router sees them; empty where nobody tells any."""
+        return self._many(PrefixView, await self._get("/v1/prefixes"))
+
+    async def logs(self, replica: str, lines: int = 200) -> tuple[str, ...]:
+        """The last lines a replica wrote. Raises `UsageError` where the agent cannot reach its log."""
+        found = await self._get("/v1/logs", {"replica": replica, "lines": lines})
+        return tuple(str(line) for line in found["lines"])
