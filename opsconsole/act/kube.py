@@ -38,7 +38,7 @@ class KubeActuator:
 
     def __init__(self, of: KubePool, world: World) -> None:
         self._of, self._world = of, world
-        self._looker = Looker(world.api, world.scaler, of, world.me, world.clock)
+        self._looker = Looker(world.api, world.scaler, of, world.me, world.board, world.clock)
         self._routing = Routing(world.api, world.clock, of.workload.namespace, world.knock)
         self._follower = Follower(world, of, self._looker, self._routing)
         self._turn = asyncio.Lock()
@@ -107,7 +107,7 @@ class KubeActuator:
             return await self._put_back(plan, look, acts, plan.replicas, by)
         if to < want:
             return await self._begin_drain(plan, look, acts, by)
-        if to > look.scale.replicas:
+        if to > look.asked:
             back = acts.leaving(self._of.pool)
             if back:
                 await self._put_back(plan, look, acts, back, by)
@@ -116,14 +116,14 @@ class KubeActuator:
 
     async def _grow(self, plan: Plan, look: Look, by: str) -> Outcome:
         now, to = self._world.clock.now(), want_of(plan)
-        act = Act(plan.plan_id, self._of.pool, plan.kind, look.scale.replicas, to, now, by, plan.reason)
+        act = Act(plan.plan_id, self._of.pool, plan.kind, look.asked, to, now, by, plan.reason)
         await self._world.save(act)
         try:
-            await self._world.scaler.write(self._of.workload, look.scale, to)
+            await self._world.write(self._of, look, to)
         except PlanRefused as error:
             await self._forget(act.ended("refused", str(error), now))
             raise
-        told = f"New size: {to} (from {look.scale.replicas}); reason: {plan.reason}"
+        told = f"New size: {to} (from {look.asked}); reason: {plan.reason}"
         written = replace(act, written=True, written_at=now, detail=f"asked for {to}; waiting for them to be ready")
         await self._forget(written)
         await self._world.herald.tell(self._of.workload, look.thing, RESCALED, told)
@@ -137,8 +137,8 @@ class KubeActuator:
             begin(name, now, deadline, at_risk((name,), look.pods, sight.streams), sight.settle_s)
             for name in plan.replicas
         )
-        target = look.scale.replicas - len(drains)
-        act = Act(plan.plan_id, self._of.pool, plan.kind, look.scale.replicas, target, now, by, plan.reason, drains)
+        target = look.asked - len(drains)
+        act = Act(plan.plan_id, self._of.pool, plan.kind, look.asked, target, now, by, plan.reason, drains)
         await self._world.save(act)
         pods = [pod for name in plan.replicas if (pod := look.pod(name)) is not None]
         switched = await asyncio.gather(*(self._routing.take_out(pod) for pod in pods))
@@ -153,7 +153,7 @@ class KubeActuator:
         """Out of the acts that would remove them first, so that no leader removes what is being put back."""
         now = self._world.clock.now()
         changed = [_without(act, names, now) for act in acts.open_of(self._of.pool) if set(act.leaving) & set(names)]
-        at = look.scale.replicas
+        at = look.asked
         act = Act(plan.plan_id, self._of.pool, plan.kind, at, at, now, by, plan.reason)
         done = act.ended("done", f"{', '.join(names) or 'nothing'} back in service", now)
         grows = plan.kind is PlanKind.SCALE and want_of(plan) > at
@@ -170,7 +170,7 @@ class KubeActuator:
             raise PlanRefused(f"{', '.join(leaving)} is on its way out: one drain at a time.")
         if look.rolling:
             raise PlanRefused(f"{self._of.workload} is rolling out: nothing shrinks until it is done.")
-        count = look.scale.replicas - want_of(plan)
+        count = look.asked - want_of(plan)
         sight, kind = self._world.sight, self._of.workload
         choice = choose(look.pods, count, plan.replicas, sight.streams, by_ordinal=kind.by_ordinal)
         if set(choice.names) != set(plan.replicas):
@@ -185,8 +185,6 @@ class KubeActuator:
     def _check(self, plan: Plan, look: Look) -> None:
         acts = self._world.acts()
         state = pool_state(self._of, look, acts, self._looker.starts, self._world.lease.words)
-        if self._of.via != "scale":
-            raise PlanRefused(f'The pool leaves its scale to others (via = "{self._of.via}"): nothing is written here.')
         if state.owner is not None:
             raise PlanRefused(f"{state.owner} owns the scale of {self._of.workload}: two writers would fight.")
         if state.hold is not None:
@@ -221,7 +219,7 @@ class KubeActuator:
         if look.budget_problem and names:
             told.append(look.budget_problem)
         want = look.want(acts, self._of.pool)
-        if kind is not PlanKind.UNDRAIN and to != want:
+        if self._of.via == "scale" and kind is not PlanKind.UNDRAIN and to != want:
             against = await self._world.scaler.rehearse(self._of.workload, look.scale, to)
             told += [] if against is None else [f"the cluster would refuse it: {against}"]
         return Plan(

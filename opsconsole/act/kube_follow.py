@@ -21,6 +21,7 @@ from opsconsole.act.kube_world import World
 from opsconsole.errors import PlanRefused
 
 CONFIRM_S = 60.0  # a controller that has not begun to remove the chosen pods by then has chosen others
+OTHERS_CONFIRM_S = 900.0  # ... where an HPA has yet to follow, which waits out a window of its own
 ARRIVE_S = 1800.0  # a growth that is not there by then is told as it is
 TOLD_EVERY_S = 5.0
 SETTLE_S = 10.0
@@ -56,7 +57,7 @@ class Follower:
 
     def _arriving(self, act: Act, look: Look) -> Act:
         """A growth: done when its pods are ready, and told as it is when they are late."""
-        now, at = self.world.clock.now(), look.scale.replicas
+        now, at = self.world.clock.now(), look.asked
         if not act.written and at != act.target:
             if now - act.at < SETTLE_S:
                 return act  # a write that timed out may still arrive
@@ -109,22 +110,22 @@ class Follower:
     async def _shrunk(self, act: Act, look: Look) -> Act:
         """The write itself: mark the chosen ones as the cheapest to lose, then shrink the scale."""
         now = self.world.clock.now()
-        if look.scale.replicas != act.target + len(act.drains):
+        if look.asked != act.target + len(act.drains):
             await self._restore(act, look)
-            moved = f"the scale is at {look.scale.replicas} now, not at {act.target + len(act.drains)}"
+            moved = f"the scale is at {look.asked} now, not at {act.target + len(act.drains)}"
             return act.ended("failed", f"given up, the world moved: {moved}; its pods are back in service", now)
         chosen = {d.replica for d in act.drains}
         if not self.of.workload.by_ordinal:
             going = [p for p in look.pods if p.name in chosen and not p.deleting]
             await asyncio.gather(*(self.routing.mark_cheap(pod) for pod in going))
         try:
-            await self.world.scaler.write(self.of.workload, look.scale, act.target)
+            await self.world.write(self.of, look, act.target)
         except PlanRefused as error:
             self.world.lease.fence(0.0)  # no longer the leader: the next one goes on with it
             await self._restore(act, look)
             await self.world.herald.tell(self.of.workload, look.thing, FAILED, str(error))
             return act.ended("failed", f"{error} Its pods are back in service.", now)
-        told = f"New size: {act.target} (from {look.scale.replicas}); reason: {act.reason}"
+        told = f"New size: {act.target} (from {look.asked}); reason: {act.reason}"
         await self.world.herald.tell(self.of.workload, look.thing, RESCALED, told)
         others = tuple(p.name for p in look.pods if p.name not in chosen and not p.deleting)
         return replace(act, written=True, written_at=now, others=others, detail="shrunk; waiting for the pods to go")
@@ -139,7 +140,7 @@ class Follower:
             words = gone_words(act, taken)
             await self.world.herald.tell(self.of.workload, look.thing, DRAINED, words)
             return act.ended("done", words, now)
-        if now - (act.written_at or now) < CONFIRM_S:
+        if now - (act.written_at or now) < (CONFIRM_S if self.of.via == "scale" else OTHERS_CONFIRM_S):
             return act
         stayed = [pod for name in left if (pod := look.pod(name)) is not None]
         await asyncio.gather(*(self.routing.put_back(pod) for pod in stayed))

@@ -1,7 +1,8 @@
 """One look at a workload: its object, its scale, its pods, and whoever else writes it; and what that makes of a pool.
 
-It reads and never writes. The traps: pods on their way out are still asked for by the scale, so what is wanted is the
-scale less those; and a scale of 0 under a minimum above 0 is an operator's pause, not a pool to be filled.
+It reads and never writes. The traps: pods on their way out are still asked for by the scale (or by the published count,
+where an HPA or KEDA holds the pen), so what is wanted is that less those; and a scale of 0 under a minimum above 0 is
+an operator's pause, not a pool to be filled.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from opsconsole.act.actuator import Member, PoolState
+from opsconsole.act.board import Board
 from opsconsole.act.kube_acts import Acts
 from opsconsole.act.kube_choice import is_rolling
 from opsconsole.act.kube_owners import Self, owner_of, via_owner
@@ -46,6 +48,7 @@ class Look:
     at: float
     thing: Mapping[str, Any]
     scale: Scale
+    asked: int  # replicas asked for: the scale's, or what is published for an HPA or KEDA to bring about
     pods: tuple[PodFacts, ...]
     owner: str | None
     budgets: tuple[Mapping[str, Any], ...] = ()
@@ -64,19 +67,19 @@ class Look:
         return found is None or found.deleting
 
     def want(self, acts: Acts, pool: str) -> int:
-        return max(0, self.scale.replicas - len(acts.leaving(pool)))
+        return max(0, self.asked - len(acts.leaving(pool)))
 
     def version(self, acts: Acts, pool: str) -> str:
         """Moves with the object's spec, its scale and the pods on their way out, and not with its status."""
         generation = mapping(self.thing, "metadata").get("generation")
-        return f"{self.scale.uid[:8]}/{generation}/{self.scale.replicas}/{self.want(acts, pool)}"
+        return f"{self.scale.uid[:8]}/{generation}/{self.asked}/{self.want(acts, pool)}"
 
 
 class Looker:
     """Looks at one workload, and remembers for a moment who else writes it."""
 
-    def __init__(self, api: KubeApi, scaler: Scaler, of: KubePool, me: Self, clock: Clock) -> None:
-        self._api, self._scaler, self._of, self._me, self._clock = api, scaler, of, me, clock
+    def __init__(self, api: KubeApi, scaler: Scaler, of: KubePool, me: Self, board: Board, clock: Clock) -> None:
+        self._api, self._scaler, self._of, self._me, self._board, self._clock = api, scaler, of, me, board, clock
         self._owner: str | None = None
         self._owner_at = -1e9
         self.starts = StartTimes()
@@ -88,7 +91,11 @@ class Looker:
         pods, owner = await asyncio.gather(self._pods(scale.selector), self._owner_of(thing, fresh))
         budgets, problem = await self._budgets() if fresh else ((), None)
         self.starts = self.starts.learn(pods)
-        return Look(self._clock.now(), thing, scale, pods, owner, budgets, problem)
+        return Look(self._clock.now(), thing, scale, self._asked(scale), pods, owner, budgets, problem)
+
+    def _asked(self, scale: Scale) -> int:
+        published = None if self._of.via == "scale" else self._board.count(self._of.pool)
+        return scale.replicas if published is None else published
 
     async def _pods(self, selector: str) -> tuple[PodFacts, ...]:
         found: list[PodFacts] = []
@@ -126,7 +133,7 @@ def pool_state(of: KubePool, look: Look, acts: Acts, starts: StartTimes, hold: s
     if of.via != "scale":
         wrong = via_owner(of.via, look.owner)
         owner, hold = None, hold or wrong
-    if hold is None and look.scale.replicas == 0 and of.minimum > 0:
+    if hold is None and of.via == "scale" and look.asked == 0 and of.minimum > 0:
         hold = f"{of.workload} is at 0 replicas and the pool's minimum is {of.minimum}: taken as an operator's pause"
     return PoolState(
         of.pool,

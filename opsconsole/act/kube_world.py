@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from opsconsole.act.board import Board
 from opsconsole.act.kube_acts import Act, Acts
 from opsconsole.act.kube_events import Herald
 from opsconsole.act.kube_lease import Lease
+from opsconsole.act.kube_look import KubePool, Look
 from opsconsole.act.kube_owners import Self
 from opsconsole.act.kube_routing import Knock
 from opsconsole.act.kube_scale import Scaler
@@ -67,6 +69,7 @@ class World:
     herald: Herald
     me: Self
     knock: Knock
+    board: Board = field(default_factory=Board)
     sight: Sight = field(default_factory=Sight)
 
     def acts(self) -> Acts:
@@ -79,6 +82,14 @@ class World:
         for act in acts:
             kept = kept.with_act(act, self.clock.now())
         await self.lease.note(kept.to_json())
+
+    async def write(self, of: KubePool, look: Look, to: int) -> None:
+        """Bring the pool to `to`: write its scale, or publish the count where an HPA or KEDA writes it."""
+        if of.via == "scale":
+            await self.scaler.write(of.workload, look.scale, to)
+            return
+        self.lease.fence(0.0)
+        self.board.publish(of.pool, to, self.clock.now())
 
     async def close(self) -> None:
         await self.lease.close()

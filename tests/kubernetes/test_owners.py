@@ -71,16 +71,31 @@ async def test_a_scaled_object_is_named_until_it_is_paused(make: Make, keda: Non
     assert here.replicas() == 2
 
 
-async def test_a_pool_that_leaves_the_scale_to_an_hpa_is_not_frozen_by_it_and_writes_nothing(make: Make) -> None:
+async def test_a_pool_that_leaves_the_scale_to_an_hpa_publishes_and_writes_nothing(make: Make) -> None:
     here = make()
-    here.deploy(replicas=1)
+    here.deploy(replicas=2, ready="100ms")
+    await eventually("two pods", lambda: len(here.ready()) == 2)
+    names = here.ready()
     async with here.daemon(via="hpa") as daemon:
         state = await daemon.actuator.state("chat")
         assert state.hold == 'the pool says via = "hpa", and no HPA scales it'
         here.cluster.create(here.path("horizontalpodautoscalers", group="autoscaling/v2"), hpa("ours", "vllm"))
-        assert 'via = "hpa"' in await refused(daemon, 2)
+        await daemon.scale(3)
+        assert daemon.world.board.count("chat") == 3
         assert (await daemon.actuator.state("chat")).hold is None
-    assert here.replicas() == 1
+        assert here.replicas() == 2
+        here.cluster.patch(here.path("deployments", "vllm"), {"spec": {"replicas": 3}})  # as the HPA would
+        await eventually("three pods", lambda: len(here.ready()) == 3)
+        newest = next(name for name in here.ready() if name not in names)
+        daemon.load.running = {names[0]: 2, names[1]: 3, newest: 1}
+        drain = await daemon.scale(2)
+        assert (await daemon.actuator.state("chat")).want == 2
+        assert daemon.world.board.count("chat") == 3  # the lower count is not published while streams run
+        daemon.load.running[newest] = 0
+        await eventually("the lower count", lambda: daemon.world.board.count("chat") == 2)
+        here.cluster.patch(here.path("deployments", "vllm"), {"spec": {"replicas": 2}})
+        assert (await daemon.ended(drain)).detail == f"{newest} went, no stream was cut"
+    assert here.ready() == names
 
 
 async def test_another_opsconsole_is_told_by_its_lease_and_by_what_it_wrote(make: Make) -> None:
