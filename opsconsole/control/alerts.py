@@ -14,6 +14,9 @@ from typing import NamedTuple
 from opsconsole.control.settings import AlertSettings
 from opsconsole.domain.records import AlertView, FleetSnapshot, ReplicaState
 
+EVERY = "*"
+REST_S = 600.0  # after a drain was last seen, what fires about that replica is the maintenance itself
+
 
 class Finding(NamedTuple):
     """One subject a rule holds for, and the sentence."""
@@ -50,7 +53,10 @@ class Silence:
     note: str = ""
 
     def covers(self, alert: AlertView, now: float) -> bool:
-        return self.until > now and self.rule == alert.rule and self.subject in ("", alert.subject)
+        """A silence of `*` is maintenance: every rule, of a pool with all that is in it, or of one replica."""
+        if self.until <= now or self.rule not in (alert.rule, EVERY):
+            return False
+        return self.subject in ("", alert.subject) or alert.subject.startswith(f"{self.subject}/")
 
 
 def _slo_missed(snapshot: FleetSnapshot) -> Iterator[Finding]:
@@ -130,6 +136,7 @@ class AlertBook:
 
     items: Mapping[tuple[str, str], AlertView] = field(default_factory=dict)
     silences: tuple[Silence, ...] = ()
+    resting: Mapping[str, float] = field(default_factory=dict)  # pool/replica being drained -> quiet until
 
     def views(self) -> tuple[AlertView, ...]:
         """Firing first, then silenced, then pending; oldest first within each."""
@@ -147,6 +154,8 @@ class AlertBook:
         """The book after one more tick, and which alerts began or ceased to fire (silenced ones are not told)."""
         now = snapshot.at
         silences = tuple(s for s in self.silences if s.until > now)
+        resting = _resting(self.resting, snapshot)
+        quiet = (*silences, *(Silence(EVERY, name, until, DRAINED) for name, until in resting.items()))
         items: dict[tuple[str, str], AlertView] = {}
         changes: list[Change] = []
         for rule in rules:
@@ -157,9 +166,7 @@ class AlertBook:
                 key = (rule.name, subject)
                 before = self.items.get(key)
                 since = before.since if before else now
-                alert = _judged(
-                    AlertView(rule.name, subject, "pending", since, text, rule.severity), hold, silences, now
-                )
+                alert = _judged(AlertView(rule.name, subject, "pending", since, text, rule.severity), hold, quiet, now)
                 items[key] = alert
                 if alert.state == "firing" and (before is None or before.state != "firing"):
                     changes.append(Change(alert, True))
@@ -171,7 +178,20 @@ class AlertBook:
                 items[key] = before
             elif before.state == "firing":
                 changes.append(Change(before, False))
-        return AlertBook(items, silences), tuple(changes)
+        return AlertBook(items, silences, resting), tuple(changes)
+
+
+DRAINED = "maintenance (a drain)"
+
+
+def _resting(before: Mapping[str, float], snapshot: FleetSnapshot) -> dict[str, float]:
+    """Replicas that drain, or did a short while ago; one that serves again is as anybody else."""
+    serving = {f"{r.pool}/{r.replica}" for r in snapshot.replicas if r.state in _LIVE}
+    found = {name: until for name, until in before.items() if until > snapshot.at and name not in serving}
+    for replica in snapshot.replicas:
+        if replica.state is ReplicaState.DRAINING:
+            found[f"{replica.pool}/{replica.replica}"] = snapshot.at + REST_S
+    return found
 
 
 def _judged(alert: AlertView, hold: float, silences: Sequence[Silence], now: float) -> AlertView:

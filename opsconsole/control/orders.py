@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from opsconsole.clock import Clock
-from opsconsole.control.alerts import RULES, Silence
+from opsconsole.control.alerts import EVERY, RULES, Silence
 from opsconsole.control.loop import Loop
 from opsconsole.control.mode import check_intent
 from opsconsole.domain.records import AlertView, HoldView, JournalEntry, Outcome, Plan, PlanKind
@@ -100,8 +100,10 @@ class Orders:
         """Keep one alert quiet; the alert it will silence, if it is up now."""
         now = self._clock.now()
         rule = _want(body, "rule", str)
-        if rule not in {r.name for r in RULES}:
-            raise UsageError(f"{rule!r} is no alert: {', '.join(r.name for r in RULES)}.")
+        if rule not in {EVERY, *(r.name for r in RULES)}:
+            raise UsageError(f"{rule!r} is no alert: {', '.join(r.name for r in RULES)}, or {EVERY} for maintenance.")
+        if rule == EVERY and not body.get("subject"):
+            raise UsageError("Maintenance of everything would hide everything: name a pool or a replica.")
         lasts = _maybe(body, "for_s", float)
         lasts = 3600.0 if lasts is None else lasts
         if lasts <= 0:

@@ -67,11 +67,29 @@ class PoolSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class Channel:
+    """One of `[alerts] notify`: where alerts are told, and how grave they must be."""
+
+    kind: str  # webhook | alertmanager | command
+    url: str = field(default="", repr=False)  # a webhook's address often is its secret
+    command: tuple[str, ...] = ()
+    least: str = "warning"  # info | warning | critical
+    headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    timeout_s: float = 5.0
+
+    @property
+    def name(self) -> str:
+        """How errors call it."""
+        return f"command {self.command[0]}" if self.kind == "command" else self.kind
+
+
+@dataclass(frozen=True, slots=True)
 class AlertSettings:
     """Which alerts are wanted and how long a condition must hold; names as in `control.alerts`."""
 
     muted: frozenset[str] = frozenset()
     hold_s: dict[str, float] = field(default_factory=dict)  # by rule name, over the rule's own `for`
+    notify: tuple[Channel, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

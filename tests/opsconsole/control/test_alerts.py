@@ -118,3 +118,28 @@ def test_each_rule_finds_what_it_is_for(snapshot: FleetSnapshot, rule: str | Non
     now = AlertSettings(hold_s={r.name: 0.0 for r in RULES})
     book, _ = AlertBook().update(snapshot, now)
     assert [(a.rule, a.text) for a in book.views()] == ([] if rule is None else [(rule, words)])
+
+
+def test_maintenance_silences_every_rule_of_a_pool_or_a_replica() -> None:
+    for subject in ("chat", "chat/r0"):
+        book = AlertBook().silenced(Silence("*", subject, START + 100, "ann"))
+        book, _ = book.update(at(DOWN, 0), NONE)
+        book, changes = book.update(at(DOWN, 20), NONE)
+        assert [(a.state, a.silenced_by) for a in book.views()] == [("silenced", "ann")] and changes == ()
+    other = AlertBook().silenced(Silence("*", "chat/r1", START + 100, "ann"))
+    other, _ = other.update(at(DOWN, 0), NONE)
+    assert len(other.update(at(DOWN, 20), NONE)[1]) == 1
+
+
+def test_a_drained_replica_that_goes_down_is_maintenance_and_one_that_comes_back_is_not() -> None:
+    draining = replace(CALM, replicas=(ReplicaView("r0", "chat", ReplicaState.DRAINING, "asked to"),))
+    serving = replace(CALM, replicas=(ReplicaView("r0", "chat", ReplicaState.OK, ""),))
+    book, _ = AlertBook().update(at(draining, 0), NONE)
+    gone, _ = book.update(at(DOWN, 5), NONE)
+    gone, changes = gone.update(at(DOWN, 30), NONE)
+    assert changes == () and gone.views()[0].silenced_by == "maintenance (a drain)"
+    back, _ = book.update(at(serving, 5), NONE)
+    back, _ = back.update(at(DOWN, 6), NONE)
+    assert len(back.update(at(DOWN, 30), NONE)[1]) == 1
+    late, _ = book.update(at(DOWN, 700), NONE)
+    assert len(late.update(at(DOWN, 720), NONE)[1]) == 1
