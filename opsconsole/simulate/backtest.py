@@ -1,0 +1,164 @@
+"""One cell of a backtest: a law with its knob, on a load, at a cold start, in either fidelity.
+
+The first 40 % of a trace teach the forecaster and are not scored, as in the forecaster's own backtest; the fleet warms
+up for two hours before scoring begins. It must not print. The trap: demand is scaled once per trace, so that the
+clairvoyant schedule needs the wanted number of replicas at the reference start of 120 s, whatever start the cell has.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from opsconsole.errors import UsageError
+from opsconsole.simulate.fluid import simulate_fluid
+from opsconsole.simulate.latency import Latency
+from opsconsole.simulate.outcome import RunOutcome
+from opsconsole.simulate.outlooks import Said, Teller, forecasts
+from opsconsole.simulate.settings import DEFAULT_REPLICA, Arrival, ColdStart, FleetSettings, PolicyHandle, SloBounds
+from opsconsole.simulate.traces import ASSUMED, BIN_S, FEWEST_S, Floats, Lengths, Load, Trace, draw_requests, load_of
+from policies.baselines.static import Static
+from policies.registry import names, policy
+from policies.situation import CapacityFacts, Limits
+
+Fidelity = Literal["fluid", "request"]
+
+REFERENCE_START_S = 120.0
+ORACLE_TICK_S = 10.0
+WARM_SHARE = 0.4
+RUN_UP_S = 7200.0
+FLEET = 20.0  # replicas the clairvoyant schedule needs on average
+HEADROOM = 1.5  # of the clairvoyant peak: the laws' maximum
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stage:
+    """A trace made ready: scaled, cut to the part that is simulated, with all that was forecast over it."""
+
+    trace: Trace  # whole, in bins
+    load: Load  # the simulated part
+    latency: Latency
+    capacity: CapacityFacts
+    worth: Floats  # replicas' worth of demand inside the SLO, by bin of the simulated part
+    begins: float  # s of the trace at which the simulation starts
+    warm_up_s: float
+    said: Said
+
+    @property
+    def scale(self) -> float:
+        return self.load.scale
+
+    def oracle(self, cold_s: float) -> Floats:
+        """Replicas the clairvoyant schedule holds, by bin."""
+        return _schedule(self.worth, cold_s, self.load.trace.step)
+
+
+def stage(
+    trace: Trace,
+    *,
+    scale: float | None = None,
+    fleet: float = FLEET,
+    lengths: Lengths = ASSUMED,
+    slo: SloBounds | None = None,
+    needs: tuple[str, ...] = (),
+    cache: Path | None = None,
+    version: str = "",
+    forecast: bool = True,
+) -> Stage:
+    """Make a trace ready for cells; `scale` None is found so that the clairvoyant schedule needs `fleet` replicas."""
+    if trace.seconds < FEWEST_S:
+        raise UsageError(f"{trace.name} spans {trace.seconds:g} s: a backtest needs {FEWEST_S:g} s or more.")
+    binned = trace.in_bins(BIN_S)
+    scored = math.floor(WARM_SHARE * binned.seconds / 60.0) * 60.0
+    begins = max(0.0, scored - RUN_UP_S)
+    part = binned.window(begins, binned.seconds)
+    bounds = slo or SloBounds()
+    base = load_of(part, 1.0, lengths)
+    latency = Latency(DEFAULT_REPLICA, base.lengths, bounds)
+    capacity = latency.capacity(max(2, round(fleet)))
+    each = (capacity.request_rate or latency.rate) / latency.rate  # of saturation that is inside the SLO
+    worth = latency.work_rate(base) / each
+    skip = round((scored - begins) / part.step)
+    found = _scale_for(worth, skip, fleet, part.step) if scale is None else scale
+    said = forecasts(binned, needs, cache, version) if forecast else {}
+    return Stage(binned, load_of(part, found, lengths), latency, capacity, worth * found, begins, scored - begins, said)
+
+
+def _scale_for(worth: Floats, skip: int, fleet: float, step: float) -> float:
+    """The factor on demand at which the clairvoyant schedule holds `fleet` replicas on average."""
+    low, high = 0.0, fleet / max(1e-12, float(worth[skip:].mean()))
+    for _ in range(40):
+        middle = (low + high) / 2
+        mean = float(_schedule(worth * middle, REFERENCE_START_S, step)[skip:].mean())
+        low, high = (middle, high) if mean < fleet else (low, middle)
+    return float(f"{high:.6g}")
+
+
+def _schedule(worth: Floats, cold_s: float, step: float) -> Floats:
+    """ceil of the highest demand from now to one start and one tick ahead, at least one."""
+    ahead = math.floor((cold_s + ORACLE_TICK_S) / step + 1e-9) + 1
+    highest, reach = worth.copy(), 1
+    while reach < ahead:  # doubling windows, the last one overlapping
+        hop = min(reach, ahead - reach)
+        highest[:-hop] = np.maximum(highest[:-hop], highest[hop:])
+        reach += hop
+    return np.maximum(1.0, np.ceil(highest - 1e-9))
+
+
+def settings_for(found: Stage, cold_s: float, slo: SloBounds | None = None, seed: int = 1) -> FleetSettings:
+    """The fleet all laws are given: one replica at least, half again the clairvoyant peak at most."""
+    schedule = found.oracle(cold_s)
+    most = max(4, math.ceil(HEADROOM * float(schedule.max())))
+    return FleetSettings(
+        cold_start=ColdStart.of(cold_s),
+        limits=Limits(minimum=1, maximum=most, step_down=None, drains_at_once=1000),
+        slo=slo or SloBounds(),
+        initial=min(most, int(schedule[0])),
+        warm_up_s=found.warm_up_s,
+        seed=seed,
+    )
+
+
+def handle_for(found: Stage, name: str, knobs: Mapping[str, float], settings: FleetSettings) -> PolicyHandle:
+    """The live law by its name, with the forecasts it reads and, for oracles, the future."""
+    if name not in names():
+        raise UsageError(f"policy {name!r} is unknown: use one of {', '.join(names())}.")
+    law = policy(name, **knobs)
+    if isinstance(law, Static) and law.replicas is None:
+        law = replace(law, replicas=int(found.oracle(0.0).max()))
+    if isinstance(law, Static) and law.replicas is not None:
+        law = replace(law, replicas=round(law.replicas))
+    future: tuple[tuple[float, float], ...] = ()
+    if name in ("oracle", "bound"):
+        step = found.load.trace.step
+        future = tuple((i * step, float(worth)) for i, worth in enumerate(found.worth))
+    reads = bool(law.needs) or name == "predictive"
+    teller = Teller(found.said, found.scale, found.begins) if reads and found.said else None
+    return PolicyHandle(law, teller, future, capacity=found.capacity)
+
+
+def run(
+    found: Stage, name: str, cold_s: float, knobs: Mapping[str, float] | None = None, *, fidelity: Fidelity = "fluid",
+    slo: SloBounds | None = None, seed: int = 1,
+) -> RunOutcome:  # fmt: skip
+    """One cell. The perfect-system bound is what it says only where starts take no time."""
+    settings = settings_for(found, 0.0 if name == "bound" else cold_s, slo, seed)
+    handle = handle_for(found, name, knobs or {}, settings)
+    if fidelity == "fluid":
+        return simulate_fluid(found.load, handle, settings, found.latency)
+    from opsconsole.simulate.run import simulate
+
+    return simulate(arrivals(found.load, seed), handle, settings)
+
+
+def arrivals(load: Load, seed: int) -> list[Arrival]:
+    """Single requests, drawn from the bins where the trace has none."""
+    drawn = draw_requests(load, seed)
+    blocks = drawn.blocks or ((),) * len(drawn)
+    rows = zip(drawn.times.tolist(), drawn.prompt.tolist(), drawn.output.tolist(), blocks, strict=True)
+    return [Arrival(at, prompt, output, ids) for at, prompt, output, ids in rows]
