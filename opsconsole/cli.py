@@ -46,6 +46,7 @@ COMMANDS: dict[str, CommandSpec] = {
     "pause": CommandSpec("byhand", DECIDE),
     "resume": CommandSpec("byhand", DECIDE),
     "pin": CommandSpec("byhand", DECIDE),
+    "manifests": CommandSpec("manifests", DECIDE),
     "forecast": CommandSpec("forecast", DECIDE),
     "simulate": CommandSpec("simulate", IMPROVE),
     "bench": CommandSpec("bench", IMPROVE),

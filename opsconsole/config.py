@@ -93,6 +93,8 @@ class PoolTable(Table):
     slo: Words = ()
     targets: Words = ()
     selector: str | None = None  # pods
+    target: str | None = None  # the workload that is scaled, such as deployment/vllm; its pods are the replicas
+    port: int | None = Field(default=None, ge=1, le=65535)  # of the engine in a pod, where the pod does not say
     namespace: str | None = None
     policy: str = "predictive"
     cold_start: Seconds = 120.0  # until one has been seen
@@ -149,12 +151,25 @@ class SourcesTable(Table):
     ca_file: Path | None = None
 
 
+class ClusterTable(Table):
+    """[kubernetes]: which cluster, as kubectl is told; nothing given is the current context, or the pod's account."""
+
+    kubeconfig: Path | None = None
+    context: str | None = None
+    namespace: str | None = None
+    lease: Seconds = Field(default=15.0, ge=3.0)  # how long a leader that is silent is waited for
+    advertise: str | None = None  # where other daemons reach this one's API: https://HOST:PORT
+
+
 class ActTable(Table):
     """[act]: what the agent does by itself, and whether people may ask it to."""
 
     mode: Literal["off", "advise", "act"] = "advise"
     allow_intents: bool = False
     decide_every: Seconds | None = None
+    keda_listen: str | None = None  # HOST:PORT where KEDA's operator finds the desired counts
+    keda_tls_cert: Path | None = None
+    keda_tls_key: Path | None = None
     baselines: Words = ("reactive", "hpa-queue", "hpa-kv", "keda-epp")  # asked beside the pool's own, for the journal
 
 
@@ -187,11 +202,33 @@ class AgentTable(Table):
     json_log: bool = True
 
 
+class NotifyTable(Table):
+    """[[alerts.notify]]: one place where alerts are told: a webhook, an Alertmanager, or a command."""
+
+    webhook: str | None = Field(default=None, repr=False)
+    alertmanager: str | None = None
+    command: Words = ()
+    least: Literal["info", "warning", "critical"] = "warning"
+    timeout: Seconds = Field(default=5.0, gt=0)
+    headers: Mapping[str, str] = Field(default_factory=dict, repr=False)
+    bearer_token_file: Path | None = None
+
+    @model_validator(mode="after")
+    def _is_one_place(self) -> NotifyTable:
+        given = [bool(self.webhook), bool(self.alertmanager), bool(self.command)]
+        if sum(given) != 1:
+            raise ValueError("give exactly one of webhook, alertmanager or command")
+        if (url := self.webhook or self.alertmanager) and not url.startswith(("http://", "https://")):
+            raise ValueError("an address begins with http:// or https://")
+        return self
+
+
 class AlertsTable(Table):
-    """[alerts]: which are not wanted, and how long a condition must hold."""
+    """[alerts]: which are not wanted, how long a condition must hold, and who is told."""
 
     mute: Words = ()
     hold: Mapping[str, Seconds] = Field(default_factory=dict)
+    notify: tuple[NotifyTable, ...] = ()
 
 
 class Config(Table):
@@ -201,6 +238,7 @@ class Config(Table):
     slo: Mapping[str, SloTable] = Field(default_factory=dict)
     pool: Mapping[str, PoolTable] = Field(default_factory=dict)
     sources: SourcesTable = SourcesTable()
+    kubernetes: ClusterTable = ClusterTable()
     act: ActTable = ActTable()
     alerts: AlertsTable = AlertsTable()
     tui: Mapping[str, Any] = Field(default_factory=dict)

@@ -14,11 +14,13 @@ import logging
 import os
 import signal
 import socket
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 from opsconsole.act.actuator import Actuator, Member, PoolState
+from opsconsole.act.board import Board
 from opsconsole.act.null import NullActuator
 from opsconsole.clock import Clock, SystemClock
 from opsconsole.control import logs, server
@@ -32,7 +34,7 @@ from opsconsole.control.observing import Queue, remembered
 from opsconsole.control.orders import Orders
 from opsconsole.control.settings import AgentSettings
 from opsconsole.domain.fleet import FleetState
-from opsconsole.domain.records import FleetSnapshot, ReplicaState
+from opsconsole.domain.records import FleetSnapshot, PrefixView, ReplicaState
 from opsconsole.errors import OpsConsoleError
 from opsconsole.history.reader import Reader
 from opsconsole.history.retention import Retention
@@ -45,6 +47,13 @@ PARENT_WATCH_S = 0.5
 FOLD_BUDGET = 60_000  # replica pages folded at most when memory is rebuilt from history (a second or two)
 
 
+class Companion(Protocol):
+    """What lives beside the loop as long as it does: a cluster's lease and what is under way there."""
+
+    async def start(self, newest: Callable[[], FleetSnapshot | None]) -> None: ...
+    async def close(self) -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Parts:
     """What differs between agents. A pool without an actuator gets the one that refuses."""
@@ -55,7 +64,12 @@ class Parts:
     forecasting: Forecasting | None = None
     queues: Mapping[str, Queue] = field(default_factory=dict)  # by pool: what waits in front of it
     findings: Callable[[], Sequence[dict[str, Any]]] = tuple  # asked in a thread, never in the loop
+    prefixes: Callable[[], Awaitable[Sequence[PrefixView]]] | None = None  # shared ones, as a router sees them
+    log_of: Callable[[str, int], Sequence[str]] | None = None  # a replica's last lines; asked in a thread
     reload: Callable[[], AgentSettings] | None = None  # on SIGHUP
+    board: Board | None = None  # counts that an HPA or KEDA brings about
+    beside: Callable[[], AbstractAsyncContextManager[Any]] = contextlib.nullcontext  # what listens besides the API
+    companions: Sequence[Companion] = ()
 
 
 Build = Callable[[AgentSettings, Clock], Parts]
@@ -85,7 +99,8 @@ async def _live(settings: AgentSettings, build: Build, clock: Clock) -> int:
         else:
             watching = None
         try:
-            return await serve(loop, clock, stop, findings=parts.findings)
+            async with accompanied(parts.companions, loop), parts.beside():
+                return await serve(loop, clock, stop, parts=parts)
         finally:
             if watching is not None:
                 watching.cancel()
@@ -96,6 +111,16 @@ async def _live(settings: AgentSettings, build: Build, clock: Clock) -> int:
         if parts.forecasting is not None:
             Guarded(parts.forecasting).close()
         store.close()
+
+
+@contextlib.asynccontextmanager
+async def accompanied(companions: Sequence[Companion], loop: Loop) -> AsyncIterator[None]:
+    """Start them before the first tick; close those that started, whatever happened."""
+    async with contextlib.AsyncExitStack() as stack:
+        for companion in companions:
+            stack.push_async_callback(companion.close)
+            await companion.start(lambda: loop.feed.newest)
+        yield
 
 
 async def compose(settings: AgentSettings, parts: Parts, store: Store, clock: Clock, *, threaded: bool = True) -> Loop:
@@ -114,6 +139,7 @@ async def compose(settings: AgentSettings, parts: Parts, store: Store, clock: Cl
         folded=folded,
         forecasting=parts.forecasting,
         queues=parts.queues,
+        board=parts.board,
         threaded=threaded,
     )
     observed["ask"] = lambda pool: observed_state(loop.feed.newest, pool)
@@ -125,26 +151,50 @@ async def serve(
     clock: Clock,
     stop: asyncio.Event,
     run: Callable[[asyncio.Event], Awaitable[None]] | None = None,
-    findings: Callable[[], Sequence[dict[str, Any]]] = tuple,
+    parts: Parts | None = None,
 ) -> int:
     """Tick and answer until `stop`. `run` ticks in another manner than the loop by itself."""
     settings = loop.settings
     orders = Orders(loop, clock)
-    api = Api(loop, orders, settings.tokens, forecasts=loop.forecasts, findings=findings)
+    given = parts or Parts(())
+    api = Api(
+        loop, orders, settings.tokens, forecasts=loop.forecasts, findings=given.findings, prefixes=given.prefixes,
+        log_of=given.log_of,
+    )  # fmt: skip
     listeners: list[tuple[server.QuietServer, socket.socket]] = []
     if settings.listen is not None:
         listeners.append((server.server(api.app, settings.listen), server.tcp_listener(settings.listen)))
     listeners.append((server.server(api.app), server.unix_listener(settings.socket_path)))
     ticking = asyncio.ensure_future((run or loop.run)(stop))
+    telling = asyncio.ensure_future(tell(loop, clock)) if run is None else None
     try:
         await server.serve_until(stop, listeners)
         code = 0 if stop.is_set() else 1
     finally:
         stop.set()
         await ticking
+        if telling is not None:
+            await telling
         api.close()
         settings.socket_path.unlink(missing_ok=True)
     return code
+
+
+async def tell(loop: Loop, clock: Clock) -> None:
+    """Tell the channels of `[alerts] notify`, until the loop's feed closes. A replay tells nobody."""
+    channels = loop.settings.alerts.notify
+    if not channels:
+        return
+    from opsconsole.control.notifier import Notifier
+
+    notifier = Notifier(channels, clock, lambda words: loop.journal.say(clock.now(), "error", "", words))
+    try:
+        async for _ in loop.feed.follow():
+            newest = loop.feed.newest
+            if newest is not None:
+                notifier.take(loop.alerts.views(), newest.at, newest.fleet)
+    finally:
+        await notifier.close()
 
 
 def recall_fleet(settings: AgentSettings, now: float) -> FleetState:

@@ -7,19 +7,26 @@ The trap: `[act] mode = "act"` without an actuator would look as if it acted; ea
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
+from functools import partial
 from pathlib import Path
+from typing import Any
 
+from opsconsole.act.board import Board
 from opsconsole.clock import Clock
-from opsconsole.config import Config, Loaded, PoolTable, TokenTable, load
+from opsconsole.cluster.api import connect
+from opsconsole.config import ActTable, Config, Loaded, NotifyTable, PoolTable, TokenTable, load
 from opsconsole.control.agent import Build, Parts
 from opsconsole.control.alerts import RULES
-from opsconsole.control.settings import AgentSettings, AlertSettings, Listen, Mode, PoolSettings, Role, Token
+from opsconsole.control.clusters import cluster_parts, place_of, workloads
+from opsconsole.control.settings import AgentSettings, AlertSettings, Channel, Listen, Mode, PoolSettings, Role, Token
 from opsconsole.domain.fleet import PoolSpec, SloSpec
 from opsconsole.errors import ConfigError
 from opsconsole.observe.fetch import FetchOptions
 from opsconsole.observe.kube import KubeOptions, KubeTargets
 from opsconsole.observe.kube_pods import PodRules
+from opsconsole.observe.kube_workload import WorkloadTargets
 from opsconsole.observe.prometheus import PrometheusSource, PrometheusSourceOptions
 from opsconsole.observe.promql import PrometheusOptions
 from opsconsole.observe.scrape import ScrapeOptions, ScrapeSource
@@ -47,7 +54,9 @@ def agent_settings(loaded: Loaded, env: Mapping[str, str] | None = None) -> Agen
         pools=pools or (PoolSettings(PoolSpec(ANY_POOL, slos=_slos(config, tuple(config.slo)))),),
         listen=_listen(loaded),
         tokens=tuple(_token(token) for token in agent.tokens),
-        alerts=AlertSettings(frozenset(config.alerts.mute), dict(config.alerts.hold)),
+        alerts=AlertSettings(
+            frozenset(config.alerts.mute), dict(config.alerts.hold), tuple(_channel(t) for t in config.alerts.notify)
+        ),
         most_bytes=agent.history_size,
         baselines=act.baselines,
         json_log=agent.json_log,
@@ -70,15 +79,15 @@ def _check_names(loaded: Loaded) -> None:
     for key, value, known in asked:
         if value not in known:
             raise ConfigError(f"{where(loaded, key)}: {key}: {value!r} is unknown; use one of {', '.join(known)}.")
-    if config.act.mode == "act":
+    if config.act.mode == "act" and not any(pool.target for pool in config.pool.values()):
         raise ConfigError(
-            f"{where(loaded, 'act.mode')}: act.mode: nothing here can be acted on: this version acts on the workers of "
-            '`opsconsole up` only; use "advise".'
+            f"{where(loaded, 'act.mode')}: act.mode: nothing here can be acted on: name what a pool scales, such as "
+            '[pool.chat] target = "deployment/vllm", or use "advise".'
         )
     for name, pool in config.pool.items():
-        if pool.via != "scale":
+        if pool.via != "scale" and pool.target is None:
             key = f"pool.{name}.via"
-            raise ConfigError(f"{where(loaded, key)}: {key}: {pool.via!r} is not supported yet; leave it out.")
+            raise ConfigError(f"{where(loaded, key)}: {key}: give the pool's target as well, what {pool.via} scales.")
 
 
 def where(loaded: Loaded, key: str) -> str:
@@ -129,6 +138,14 @@ def _token(table: TokenTable) -> Token:
     return Token(table.name, _secret(table.file), Role(table.role))
 
 
+def _channel(table: NotifyTable) -> Channel:
+    kind = "webhook" if table.webhook else "alertmanager" if table.alertmanager else "command"
+    secret = _secret(table.bearer_token_file)
+    headers = (*table.headers.items(), *((("Authorization", f"Bearer {secret}"),) if secret else ()))
+    url = table.webhook or table.alertmanager or ""
+    return Channel(kind, url, table.command, table.least, headers, table.timeout)
+
+
 def _secret(path: Path | None) -> str:
     if path is None:
         return ""
@@ -162,9 +179,35 @@ def parts_builder(loaded: Loaded) -> Build:
         from opsconsole.control.foresight import Foresight, foresight_options
 
         forecasting = Foresight(foresight_options(settings), clock)
-        return Parts(tuple(sources(loaded, clock)), forecasting=forecasting, reload=again)
+        board = Board(frozenset(name for name, pool in loaded.config.pool.items() if pool.via != "scale"))
+        cluster = cluster_parts(loaded, board, clock)
+        return Parts(
+            tuple(sources(loaded, clock)),
+            forecasting=forecasting,
+            reload=again,
+            board=board,
+            beside=_scaler(loaded.config.act, board, clock),
+            actuators=cluster.actuators,
+            companions=() if cluster.life is None else (cluster.life,),
+        )
 
     return build
+
+
+def _scaler(table: ActTable, board: Board, clock: Clock) -> Callable[[], AbstractAsyncContextManager[Any]]:
+    """The external scaler for KEDA where the configuration asks for it."""
+    if table.keda_listen is None:
+        return nullcontext
+    try:
+        from opsconsole.act.keda import serving
+    except ImportError:
+        raise ConfigError("[act] keda_listen needs the keda extra: pip install 'opsconsole[keda]'.") from None
+    if (table.keda_tls_cert is None) != (table.keda_tls_key is None):
+        raise ConfigError("act.keda_tls_cert and act.keda_tls_key come together.")
+    tls = None
+    if table.keda_tls_cert is not None and table.keda_tls_key is not None:
+        tls = (table.keda_tls_cert, table.keda_tls_key)
+    return partial(serving, board, clock.now, table.keda_listen, tls)
 
 
 def sources(loaded: Loaded, clock: Clock) -> Iterator[Source]:
@@ -172,7 +215,7 @@ def sources(loaded: Loaded, clock: Clock) -> Iterator[Source]:
     config = loaded.config
     fetch = _fetch(config)
     scrape = ScrapeOptions(fetch=fetch, budget_s=min(0.8 * config.agent.interval, config.sources.timeout))
-    providers = list(_providers(config, clock))
+    providers = list(_providers(loaded, clock))
     if not providers and config.sources.prometheus is None:
         raise ConfigError(
             f'{loaded.path or "The configuration"} names no source: give [sources] targets = ["http://HOST:PORT"], '
@@ -207,7 +250,8 @@ def _fetch(config: Config) -> FetchOptions:
     return FetchOptions(timeout_s=table.timeout, headers=headers, verify=table.verify, ca_file=ca_file)
 
 
-def _providers(config: Config, clock: Clock) -> Iterator[TargetProvider]:
+def _providers(loaded: Loaded, clock: Clock) -> Iterator[TargetProvider]:
+    config = loaded.config
     table = config.sources
     only = next(iter(config.pool)) if len(config.pool) == 1 else ANY_POOL
     fixed: list[Target] = [target_at(address, only) for address in table.targets]
@@ -219,10 +263,23 @@ def _providers(config: Config, clock: Clock) -> Iterator[TargetProvider]:
         yield DnsTargets(address, clock, only)
     for path in table.files:
         yield FileTargets(Path(path), clock, only)
-    kube = table.kubernetes
+    yield from _pods(loaded, clock)
+
+
+def _pods(loaded: Loaded, clock: Clock) -> Iterator[TargetProvider]:
+    """Pods of the cluster: of a selector, or of the workload that a pool scales."""
+    config = loaded.config
+    place, kube = place_of(config), config.sources.kubernetes
+    new_api = partial(connect, place)
     if kube is not None:
         rules = PodRules(port=kube.port, pool=kube.pool)
-        yield KubeTargets(KubeOptions(kube.selector, kube.namespace, rules), clock)
+        namespace = kube.namespace or config.kubernetes.namespace
+        yield KubeTargets(KubeOptions(kube.selector, namespace, rules), clock, new_api)
+    targets = workloads(loaded)
     for name, pool in config.pool.items():
+        rules = PodRules(port=pool.port, pool=name)
         if pool.selector is not None:
-            yield KubeTargets(KubeOptions(pool.selector, pool.namespace, PodRules(pool=name)), clock)
+            namespace = pool.namespace or config.kubernetes.namespace
+            yield KubeTargets(KubeOptions(pool.selector, namespace, rules), clock, new_api)
+        elif name in targets:
+            yield WorkloadTargets(place, targets[name], KubeOptions(rules=rules), clock)

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from opsconsole.act.actuator import PoolState
+from opsconsole.act.board import Board
 from opsconsole.clock import Clock
 from opsconsole.control.alerts import AlertBook
 from opsconsole.control.deciding import Decided, Decider, Laws
@@ -34,6 +35,7 @@ from opsconsole.control.situation import Surroundings, situation_of
 from opsconsole.control.stopwatch import Stopwatch
 from opsconsole.domain.fleet import FleetState
 from opsconsole.domain.records import (
+    DecisionView,
     FleetSnapshot,
     ForecastView,
     JournalEntry,
@@ -78,9 +80,11 @@ class Loop:
         folded: FleetState | None = None,
         forecasting: Forecasting | None = None,
         queues: Mapping[str, Queue] | None = None,
+        board: Board | None = None,
         threaded: bool = True,
     ) -> None:
         self.settings = settings
+        self.board = board or Board()
         self.hands = hands
         self.journal = journal
         self.feed = Feed()
@@ -278,11 +282,22 @@ class Loop:
 
         return await asyncio.to_thread(write) if self._threaded else write()
 
+    def _affirm(self, decisions: Sequence[DecisionView], now: float) -> dict[str, int]:
+        """Stand by the published counts of pools that others scale; only a daemon that acts has any."""
+        if not acts_by_itself(self.settings.mode):
+            return {}
+        for decision in decisions:
+            if decision.pool in self.board.pools:
+                self.board.affirm(decision.pool, decision.current, now)
+        known = {pool: self.board.desired(pool, now) for pool in self.board.pools}
+        return {pool: found.count for pool, found in known.items() if found is not None}
+
     def _show(
         self, snapshot: FleetSnapshot, decided: Sequence[Decided], outcomes: Sequence[Outcome], text: str
     ) -> None:
         views = tuple(d.view for d in decided)
         self.feed.publish(snapshot, text, views)
+        self.meter.publish(self._affirm(views, snapshot.at))
         self.meter.see(snapshot, views, self.alerts.views())
         for outcome in outcomes:
             self.meter.outcome(outcome)

@@ -6,7 +6,7 @@ The trap: gauges by replica would grow with every replica that ever lived; every
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -34,6 +34,9 @@ class Meter:
         self._replicas = Gauge("replicas", "Replicas by pool and state", ["pool", "state"], **where)
         self._want = Gauge("pool_wanted_replicas", "Replicas asked for", ["pool"], **where)
         self._target = Gauge("pool_target_replicas", "Replicas the newest decision wants", ["pool"], **where)
+        self._desired = Gauge(
+            "desired_replicas", "Published for an HPA or KEDA; absent while unknown", ["pool"], **where
+        )
         self._source = Gauge("source_ok", "1 while the source can be trusted", ["source"], **where)
         self._decisions = Counter("decisions", "Decisions by direction", ["pool", "direction"], **where)
         self._outcomes = Counter("acts", "Acts by how they ended", ["status"], **where)
@@ -71,6 +74,12 @@ class Meter:
         for severity in ("info", "warning", "critical"):
             firing = sum(a.state == "firing" and a.severity == severity for a in alerts)
             self._alerts.labels(severity).set(firing)
+
+    def publish(self, desired: Mapping[str, int]) -> None:
+        """What others are to bring about. A count that is unknown is absent: a metric that stayed would be believed."""
+        self._desired.clear()
+        for pool, count in desired.items():
+            self._desired.labels(pool).set(count)
 
     def outcome(self, outcome: Outcome) -> None:
         self._outcomes.labels(outcome.status).inc()

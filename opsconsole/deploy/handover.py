@@ -1,0 +1,100 @@
+"""Objects by which an HPA or KEDA brings about the count that the daemon publishes.
+
+Pure. The trap: stabilisation belongs to one side. The daemon has waited and drained before it publishes a lower count,
+so the HPA's own scale-down window is 0 here; two windows in a row would keep drained replicas for minutes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+METRIC = "opsconsole_desired_replicas"
+AT_ONCE = {
+    "scaleUp": {"stabilizationWindowSeconds": 0, "policies": [{"type": "Percent", "value": 1000, "periodSeconds": 15}]},
+    "scaleDown": {
+        "stabilizationWindowSeconds": 0,
+        "policies": [{"type": "Percent", "value": 100, "periodSeconds": 15}],
+    },
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Handover:
+    """A pool whose scale is another's: the workload by kind and API, its bounds, and where the daemon answers."""
+
+    pool: str
+    kind: str
+    name: str
+    api_version: str
+    namespace: str
+    minimum: int
+    maximum: int
+    scaler: str  # HOST:PORT of the external scaler
+
+    @property
+    def target(self) -> dict[str, Any]:
+        return {"apiVersion": self.api_version, "kind": self.kind, "name": self.name}
+
+
+def scaled_object(of: Handover) -> dict[str, Any]:
+    """KEDA's ScaledObject with our external scaler. On failure KEDA keeps the replicas there are."""
+    return {
+        "apiVersion": "keda.sh/v1alpha1",
+        "kind": "ScaledObject",
+        "metadata": {"name": of.name, "namespace": of.namespace},
+        "spec": {
+            "scaleTargetRef": of.target,
+            "minReplicaCount": of.minimum,
+            "maxReplicaCount": of.maximum,
+            "pollingInterval": 5,
+            "cooldownPeriod": 0,
+            # KEDA takes `currentReplicas` literally: while the count is unknown, what is there stays
+            "fallback": {"failureThreshold": 3, "replicas": max(1, of.minimum), "behavior": "currentReplicas"},
+            "advanced": {"horizontalPodAutoscalerConfig": {"behavior": AT_ONCE}},
+            "triggers": [
+                {
+                    "type": "external-push",
+                    "metricType": "AverageValue",
+                    "metadata": {"scalerAddress": of.scaler, "pool": of.pool},
+                }
+            ],
+        },
+    }
+
+
+def autoscaler(of: Handover) -> dict[str, Any]:
+    """An HPA on the published count as an external metric, target 1. A missing metric changes nothing."""
+    metric = {"name": METRIC, "selector": {"matchLabels": {"pool": of.pool}}}
+    return {
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": of.name, "namespace": of.namespace},
+        "spec": {
+            "scaleTargetRef": of.target,
+            "minReplicas": max(1, of.minimum),
+            "maxReplicas": of.maximum,
+            "behavior": AT_ONCE,
+            "metrics": [
+                {
+                    "type": "External",
+                    "external": {"metric": metric, "target": {"type": "AverageValue", "averageValue": "1"}},
+                }
+            ],
+        },
+    }
+
+
+def adapter_rule() -> dict[str, Any]:
+    """What prometheus-adapter needs in its `externalRules` to answer with the published count."""
+    return {
+        "externalRules": [
+            {
+                "seriesQuery": f'{METRIC}{{pool!=""}}',
+                "resources": {"namespaced": False},
+                "name": {"matches": METRIC},
+                # several daemons show the same count; max is one of them, a sum would multiply it
+                "metricsQuery": "max(<<.Series>>{<<.LabelMatchers>>}) by (pool)",
+            }
+        ]
+    }
