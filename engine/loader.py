@@ -17,7 +17,7 @@ import torch
 from engine.kernels.operators import HeadShape
 from engine.model.checkpoint import Checkpoint, GgufCheckpoint, open_checkpoint
 from engine.model.config import ModelConfig
-from engine.model.decoder import CausalModel, DecoderLayer, Embedding
+from engine.model.decoder import CausalModel, DecoderLayer, Embedding, stretches
 from engine.model.gguf_file import forget_pages, gguf_metadata
 from engine.model.linear import Linear, MakeLinear
 from engine.model.recipe import DtypeName, Quantize, Recipe, choose_recipe
@@ -87,6 +87,7 @@ def _build(checkpoint: Checkpoint, recipe: Recipe) -> CausalModel:
         layers = tuple(pool.map(lambda index: _layer(checkpoint, index, make, device), range(config.layers)))
     embedding = checkpoint.tensor("embed_tokens.weight").to(device, recipe.stored_dtype)
     head = embedding if config.tied_embeddings else checkpoint.tensor("lm_head.weight")
+    norm = checkpoint.tensor("norm.weight").to(device, torch.float32)
     return CausalModel(
         config=config,
         dtype=recipe.dtype,
@@ -95,7 +96,7 @@ def _build(checkpoint: Checkpoint, recipe: Recipe) -> CausalModel:
         ops=recipe.ops,
         embedding=Embedding(embedding),
         layers=layers,
-        norm=checkpoint.tensor("norm.weight").to(device, torch.float32),
+        stretches=stretches(layers, norm, config.eps, recipe.dtype),
         head=make(head, None, precise=True),
         frequencies=inverse_frequencies(config, checkpoint.rope_divisors).to(device),
     )
@@ -107,10 +108,10 @@ def _layer(checkpoint: Checkpoint, index: int, make: MakeLinear, device: torch.d
     def norm(part: str) -> torch.Tensor:
         return checkpoint.tensor(f"{name}{part}.weight").to(device, torch.float32)
 
-    def stacked(*parts: str, bias: bool, precise: bool) -> Linear:
+    def stacked(*parts: str, bias: bool, precise: bool, gated: bool = False) -> Linear:
         weight = torch.cat([checkpoint.tensor(f"{name}{part}.weight") for part in parts])
         added = torch.cat([checkpoint.tensor(f"{name}{part}.bias") for part in parts]) if bias else None
-        return make(weight, added, precise=precise)
+        return make(weight, added, precise=precise, gated=gated)
 
     return DecoderLayer(
         attention_norm=norm("input_layernorm"),
@@ -119,7 +120,7 @@ def _layer(checkpoint: Checkpoint, index: int, make: MakeLinear, device: torch.d
         ),
         output=stacked("self_attn.o_proj", bias=config.output_bias, precise=False),
         mlp_norm=norm("post_attention_layernorm"),
-        gate_up=stacked("mlp.gate_proj", "mlp.up_proj", bias=config.mlp_bias, precise=True),
+        gate_up=stacked("mlp.gate_proj", "mlp.up_proj", bias=config.mlp_bias, precise=True, gated=True),
         down=stacked("mlp.down_proj", bias=config.mlp_bias, precise=True),
         shape=HeadShape(
             heads=config.heads,

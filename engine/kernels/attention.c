@@ -21,7 +21,7 @@ typedef struct {
     const int32_t *tables, *starts, *offsets;
     int64_t table_width, heads, kv_heads, size, block_size, window;
     float scale;
-    int kind, kv_kind, amx;
+    int kind, kv_kind, tiles;
     const Task *tasks;
 } Attention;
 
@@ -171,12 +171,18 @@ static void plain_span(const Round *r, const float *q, int64_t from, int64_t tok
     for (int64_t at = 0; at < tokens; at += LANES) each_query(r, q, from + at, at, 1);
 }
 
+static void attend_plainly(const Round *r, const float *q, int64_t begin, int64_t end) {
+    for (int64_t from = begin / SPAN * SPAN; from < end; from += SPAN) {
+        int64_t tokens = end - from < SPAN ? (end - from + LANES - 1) / LANES * LANES : SPAN;
+        plain_span(r, q, from, tokens, end);
+    }
+}
+
 static void attend_task(void *context, int64_t number) {
     const Attention *a = context;
     const Task *t = a->tasks + number;
     int64_t group = a->heads / a->kv_heads, queries = t->rows * group, size = a->size, room = (queries + 15) / 16 * 16;
-    int tiles = a->kv_kind == BFLOAT16 && a->amx;
-    float q[queries * size], mixed[room * size], scores[room * SPAN], most[queries], total[queries];
+    float q[queries * size], mixed[room * size], scores[(a->tiles ? 16 : queries) * SPAN], most[queries], total[queries];
     int64_t first = a->offsets[t->sequence] + t->row, position = a->starts[t->sequence] + t->row;
     Round r = {a, t, group, queries, position, scores, mixed, most, total};
     memset(mixed, 0, sizeof mixed);
@@ -187,23 +193,11 @@ static void attend_task(void *context, int64_t number) {
     }
     int64_t end = position + t->rows, begin = a->window && position >= a->window ? position - a->window + 1 : 0;
 #if defined(__AMX_BF16__)
-    uint16_t narrow_q[tiles ? room * size : 1], weights[tiles ? room * SPAN : 1];
-    if (tiles) begin_tiles(&r, q, narrow_q, weights, room);
+    if (a->tiles)
+        attend_by_tiles(&r, q, begin, end);
+    else
 #endif
-    for (int64_t from = begin / SPAN * SPAN; from < end; from += SPAN) {
-        int64_t tokens = end - from < SPAN ? (end - from + LANES - 1) / LANES * LANES : SPAN;
-#if defined(__AMX_BF16__)
-        if (tiles) {
-            tile_span(&r, narrow_q, weights, from, tokens, end);
-            continue;
-        }
-#endif
-        plain_span(&r, q, from, tokens, end);
-    }
-#if defined(__AMX_BF16__)
-    if (tiles) _tile_release();
-#endif
-    (void)tiles;
+        attend_plainly(&r, q, begin, end);
     for (int64_t i = 0; i < queries; i++) {
         int64_t at = ((first + i / group) * a->heads + t->kv_head * group + i % group) * size;
         for (int64_t d = 0; d < size; d += LANES)
@@ -215,21 +209,25 @@ static void attend_task(void *context, int64_t number) {
 void attend(const void *q, int kind, const void *keys, const void *values, int kv_kind, const int32_t *tables,
             int64_t table_width, const int32_t *starts, const int32_t *offsets, int64_t sequences, int64_t heads,
             int64_t kv_heads, int64_t size, int64_t block_size, int64_t window, void *out, int amx, int threads) {
-    int64_t group = heads / kv_heads, rows_per_task = amx ? 16 : 16 / group > 0 ? 16 / group : 1, count = 0, next = 0;
+    int64_t group = heads / kv_heads, count = 0, next = 0;
+    int tiles = amx && kv_kind == BFLOAT16;
+    int64_t rows_per_task = (tiles ? 96 : 16) / group > 0 ? (tiles ? 96 : 16) / group : 1; /* six tiles of queries */
     for (int64_t s = 0; s < sequences; s++)
         count += (offsets[s + 1] - offsets[s] + rows_per_task - 1) / rows_per_task * kv_heads;
     Task *tasks = malloc((size_t)count * sizeof(Task));
     for (int64_t s = 0; s < sequences; s++) {
         int32_t rows = offsets[s + 1] - offsets[s];
-        /* From the end: the rows with most to read first, so that the threads finish together. */
-        for (int64_t tile = (rows - 1) / rows_per_task; tile >= 0; tile--) {
-            int32_t row = (int32_t)(tile * rows_per_task);
-            int32_t taken = rows - row < rows_per_task ? rows - row : (int32_t)rows_per_task;
-            for (int32_t h = 0; h < kv_heads; h++) tasks[next++] = (Task){(int32_t)s, row, taken, h};
-        }
+        /* Head by head, as its keys and values stay in a core's cache; the rows with most to read first, so that the
+         * threads finish together. */
+        for (int32_t h = 0; h < kv_heads; h++)
+            for (int64_t tile = (rows - 1) / rows_per_task; tile >= 0; tile--) {
+                int32_t row = (int32_t)(tile * rows_per_task);
+                int32_t taken = rows - row < rows_per_task ? rows - row : (int32_t)rows_per_task;
+                tasks[next++] = (Task){(int32_t)s, row, taken, h};
+            }
     }
     Attention a = {q,        keys, values,     out,    tables,                     starts,        offsets, table_width, heads,
-                   kv_heads, size, block_size, window, 1.0f / sqrtf((float)size), kind, kv_kind, amx,     tasks};
+                   kv_heads, size, block_size, window, 1.0f / sqrtf((float)size), kind, kv_kind, tiles,   tasks};
     run_tasks(threads, count, attend_task, &a);
     free(tasks);
 }

@@ -15,23 +15,43 @@ import torch
 
 from engine.attention import AttentionBatch
 from engine.kernels.build import BuildError, Variant, built_library, cpu_features, fitting
-from engine.kernels.operators import HeadShape
+from engine.kernels.operators import HeadShape, Stretch
 from engine.kv_store import KvStore
 from engine.model.config import ModelConfig
 
 KINDS = {torch.float32: 0, torch.bfloat16: 1}  # as in vector.h
+INT8 = 2  # the kind of a matrix, as in operators.h
 P, N, L, F = c_void_p, c_int, c_int64, c_float  # pointer, number, length, fraction
 SIGNATURES = {
     "add_rms_norm": (P, P, N, P, P, N, L, L, F, N),
-    "silu_mul": (P, P, N, L, L, N),
     "rotate_and_store": (P, N, P, P, P, F, P, P, P, N, P, L, L, L, L, L, N),
     "attend": (P, N, P, P, N, P, L, P, P, L, L, L, L, L, L, P, N, N),
     "pack_int8": (P, L, L, P, P, N),
     "pack_float": (P, N, L, L, P, N),
-    "linear_float": (P, N, L, L, P, N, P, L, P, P, N, N),
-    "linear_int8": (P, N, L, L, P, P, P, L, P, P, P, N, N, N),
+    "linear_float": (P, P, N, L, P, P, N, N),
+    "linear_int8": (P, P, N, L, P, P, P, N, N),
+    "between": (P, P, P, P, P, P, P, P, L, N),
 }
 QUICK_ROWS = 64  # calls of so many rows take microseconds
+
+
+class Matrix(ctypes.Structure):
+    """Packed weights as operators.h has them. Whoever made it keeps the tensors alive."""
+
+    _fields_ = (
+        ("weights", P), ("scales", P), ("bias", P), ("inputs", L), ("width", L), ("kind", N), ("fine", N), ("gated", N)
+    )  # fmt: skip
+
+
+class _Stretch(ctypes.Structure):
+    """As between.c has it."""
+
+    _fields_ = (
+        ("output", P), ("gate_up", P), ("down", P), ("qkv", P),
+        ("mlp_norm", P), ("norm", P), ("q_norm", P), ("k_norm", P),
+        ("hidden", L), ("heads", L), ("kv_heads", L), ("size", L), ("block_size", L),
+        ("eps", F), ("head_eps", F), ("kind", N), ("kv_kind", N), ("amx", N),
+    )  # fmt: skip
 
 
 def _bound(library: ctypes.CDLL) -> dict[str, Callable[..., Any]]:
@@ -52,6 +72,7 @@ class CompiledOperators:
         path = built_library(variant)
         self._patient, self._quick = _bound(ctypes.CDLL(path)), _bound(ctypes.PyDLL(path))
         self._has_tiles = bool(self._patient["may_use_tiles"]())
+        self._stretches: dict[int, tuple[Stretch, _Stretch]] = {}  # by identity; the first keeps it from being reused
 
     def _run(self, name: str, rows: int, *arguments: int | float | None) -> None:
         """A step makes 300 calls. Letting go of Python's lock around each gives the HTTP thread 300 chances to keep it
@@ -144,11 +165,64 @@ class CompiledOperators:
         )
         return out
 
-    def silu_mul(self, gate_up: torch.Tensor) -> torch.Tensor:
-        rows, width = gate_up.shape[0], gate_up.shape[1] // 2
-        out = torch.empty((rows, width), dtype=gate_up.dtype)
-        self._run("silu_mul", rows, gate_up.data_ptr(), out.data_ptr(), KINDS[gate_up.dtype], rows, width, self.threads)
+    def between(
+        self,
+        x: torch.Tensor,
+        mixed: torch.Tensor | None,
+        turns: torch.Tensor,
+        batch: AttentionBatch,
+        kv: KvStore,
+        stretch: Stretch,
+    ) -> torch.Tensor:
+        rows, entered = x.shape[0], stretch.entered
+        width = x.shape[1] if entered is None else entered.shape.heads * entered.shape.head_dim
+        out = torch.empty((rows, width), dtype=stretch.dtype)
+        keys, values = kv.layer(stretch.index if entered is not None else 0)
+        self._run(
+            "between",
+            rows,
+            ctypes.addressof(self._described(stretch, kv)),
+            x.data_ptr(),
+            None if mixed is None else mixed.data_ptr(),
+            turns.data_ptr(),
+            batch.slots.data_ptr(),
+            keys.data_ptr(),
+            values.data_ptr(),
+            out.data_ptr(),
+            rows,
+            self.threads,
+        )
         return out
+
+    def _described(self, stretch: Stretch, kv: KvStore) -> _Stretch:
+        """The stretch as C reads it; made once."""
+        known = self._stretches.get(id(stretch))
+        if known is not None:
+            return known[1]
+        left, entered = stretch.left, stretch.entered
+        shape = None if entered is None else entered.shape
+        described = _Stretch(
+            output=None if left is None else _address(left.output),
+            gate_up=None if left is None else _address(left.gate_up),
+            down=None if left is None else _address(left.down),
+            qkv=None if entered is None else _address(entered.qkv),
+            mlp_norm=None if left is None else left.mlp_norm.data_ptr(),
+            norm=stretch.norm.data_ptr(),
+            q_norm=None if shape is None or shape.q_norm is None else shape.q_norm.data_ptr(),
+            k_norm=None if shape is None or shape.k_norm is None else shape.k_norm.data_ptr(),
+            hidden=stretch.norm.shape[0],
+            heads=0 if shape is None else shape.heads,
+            kv_heads=0 if shape is None else shape.kv_heads,
+            size=0 if shape is None else shape.head_dim,
+            block_size=kv.block_size,
+            eps=stretch.eps,
+            head_eps=0.0 if shape is None else shape.eps,
+            kind=KINDS[stretch.dtype],
+            kv_kind=KINDS[kv.keys.dtype],
+            amx=int(self._has_tiles),
+        )
+        self._stretches[id(stretch)] = stretch, described
+        return described
 
     def pack_float(self, weight: torch.Tensor) -> torch.Tensor:
         """float32 or bf16 weights in the order the products read them."""
@@ -160,31 +234,6 @@ class CompiledOperators:
         )
         return packed
 
-    def multiply_float(
-        self, x: torch.Tensor, packed: torch.Tensor, width: int, bias: torch.Tensor | None
-    ) -> torch.Tensor:
-        """x times packed weights; in the dtype of x."""
-        rows, inputs = x.shape
-        lines = torch.empty(padded(rows, 32) * padded(inputs, 32))
-        out = torch.empty((rows, width), dtype=x.dtype)
-        self._run(
-            "linear_float",
-            rows,
-            x.data_ptr(),
-            KINDS[x.dtype],
-            rows,
-            inputs,
-            packed.data_ptr(),
-            KINDS[packed.dtype],
-            None if bias is None else bias.data_ptr(),
-            width,
-            lines.data_ptr(),
-            out.data_ptr(),
-            int(self._has_tiles and packed.dtype == torch.bfloat16),
-            self.threads,
-        )
-        return out
-
     def pack_int8(self, weight: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """int8 weights in the order the products read them, and the float32 scale of each output."""
         width, inputs = weight.shape
@@ -194,34 +243,32 @@ class CompiledOperators:
         self._patient["pack_int8"](weight.data_ptr(), width, inputs, packed.data_ptr(), scales.data_ptr(), self.threads)
         return packed, scales
 
-    def multiply_int8(
-        self, x: torch.Tensor, packed: torch.Tensor, scales: torch.Tensor, bias: torch.Tensor | None, *, fine: bool
-    ) -> torch.Tensor:
-        """x quantised row by row (to 16 bits when `fine`, else to 8), times packed weights; in the dtype of x."""
+    def multiply(self, x: torch.Tensor, matrix: Matrix) -> torch.Tensor:
+        """x times packed weights, in the dtype of x; for int8 weights x is quantised row by row."""
         rows, inputs = x.shape
-        width, kind = scales.shape[0], KINDS[x.dtype]
-        scratch = torch.empty((2 if fine else 1) * padded(rows, 32) * padded(inputs, 64), dtype=torch.int8)
-        row_scales = torch.empty(rows)
+        width, kind = matrix.width // 2 if matrix.gated else matrix.width, KINDS[x.dtype]
         out = torch.empty((rows, width), dtype=x.dtype)
+        lines = torch.empty(padded(rows, 32) * padded(inputs, 64) * (2 if matrix.kind == INT8 else 4), dtype=torch.int8)
+        scales = (torch.empty(rows),) if matrix.kind == INT8 else ()
         self._run(
-            "linear_int8",
+            "linear_int8" if matrix.kind == INT8 else "linear_float",
             rows,
+            ctypes.addressof(matrix),
             x.data_ptr(),
             kind,
             rows,
-            inputs,
-            packed.data_ptr(),
-            scales.data_ptr(),
-            None if bias is None else bias.data_ptr(),
-            width,
-            scratch.data_ptr(),
-            row_scales.data_ptr(),
+            lines.data_ptr(),
+            *(scale.data_ptr() for scale in scales),
             out.data_ptr(),
-            int(fine),
-            int(self._has_tiles and rows > 1),
+            int(self._has_tiles),
             self.threads,
         )
         return out
+
+
+def _address(linear: Any) -> int:
+    """Of the matrix of a linear made by these operators."""
+    return ctypes.addressof(linear.matrix)
 
 
 def padded(count: int, multiple: int) -> int:

@@ -4,6 +4,7 @@
  * Packed float32: [columns / 16][inputs][16]; packed bf16: [columns / 16][inputs / 2][16][2], pairs of inputs together, which
  * 16 pairs at a time is the tile that AMX multiplies. Inputs are padded to 32 with zeros, columns are a multiple of 16. */
 #include "amx.h"
+#include "operators.h"
 #include "threads.h"
 #include "vector.h"
 
@@ -23,7 +24,7 @@ typedef struct {
     void *lines; /* the rows as the products want them: float32, or bf16 for AMX; [padded rows][depth] */
     void *out;
     int64_t rows, inputs, depth, width, columns_together;
-    int kind, weight_kind, amx;
+    int kind, weight_kind, gated, amx;
 } Product;
 
 typedef struct {
@@ -65,13 +66,24 @@ static void prepare_rows(void *context, int64_t task) {
     }
 }
 
-static inline void finish(const Product *p, int64_t row, int64_t column, floats value) {
-    if (p->bias) value += load(p->bias + column);
-    store_kind(p->out, row * p->width + column, value, p->kind);
+/* One row of a strip: two times 16 columns, of the last strip perhaps one. `gated`: the left ones are the gates of the right
+ * ones, and half as many come out. */
+static inline void finish(const Product *p, int64_t row, int64_t column, floats left, floats right) {
+    int two = column + COLUMNS < p->width;
+    if (p->bias) {
+        left += load(p->bias + column);
+        if (two) right += load(p->bias + column + COLUMNS);
+    }
+    if (p->gated) {
+        store_kind(p->out, (row * p->width + column) / 2, gated(left, right), p->kind);
+        return;
+    }
+    store_kind(p->out, row * p->width + column, left, p->kind);
+    if (two) store_kind(p->out, row * p->width + column + COLUMNS, right, p->kind);
 }
 
-/* 16 columns of `count` (a constant) rows. */
-INLINE void multiply_lines(const Product *p, int64_t row, int count, int64_t column) {
+/* Sums of 16 columns of `count` (a constant) rows. */
+INLINE void multiply_lines(const Product *p, int64_t row, int count, int64_t column, floats *result) {
     const float *line = (const float *)p->lines + row * p->depth;
     int64_t depth = p->depth;
     floats sum[LINES];
@@ -93,26 +105,37 @@ INLINE void multiply_lines(const Product *p, int64_t row, int count, int64_t col
             }
         }
     }
-    for (int i = 0; i < count; i++) finish(p, row + i, column, sum[i]);
+    for (int i = 0; i < count; i++) result[i] = sum[i];
+}
+
+INLINE void multiply_rows(const Product *p, int64_t row, int count, int64_t column) {
+    floats left[LINES], right[LINES];
+    multiply_lines(p, row, count, column, left);
+    if (column + COLUMNS < p->width)
+        multiply_lines(p, row, count, column + COLUMNS, right);
+    else
+        for (int i = 0; i < count; i++) right[i] = all(0);
+    for (int i = 0; i < count; i++) finish(p, row + i, column, left[i], right[i]);
 }
 
 static void strip_by_vectors(const Product *p, int64_t row, int64_t rows, int64_t column) {
     int64_t r = row, end = row + rows;
-    for (; r + LINES <= end; r += LINES) multiply_lines(p, r, LINES, column);
-    for (; r + 4 <= end; r += 4) multiply_lines(p, r, 4, column);
-    for (; r + 2 <= end; r += 2) multiply_lines(p, r, 2, column);
-    if (r < end) multiply_lines(p, r, 1, column);
+    for (; r + LINES <= end; r += LINES) multiply_rows(p, r, LINES, column);
+    for (; r + 4 <= end; r += 4) multiply_rows(p, r, 4, column);
+    for (; r + 2 <= end; r += 2) multiply_rows(p, r, 2, column);
+    if (r < end) multiply_rows(p, r, 1, column);
 }
 
 #if defined(__AMX_BF16__)
-static void finish_tile(const Product *p, const float *sums, int64_t row, int64_t column) {
-    for (int64_t i = 0; i < least(p->rows - row, 16); i++) finish(p, row + i, column, load(sums + i * COLUMNS));
+static void finish_tiles(const Product *p, const float *left, const float *right, int64_t row, int64_t column) {
+    for (int64_t i = 0; i < least(p->rows - row, 16); i++)
+        finish(p, row + i, column, load(left + i * COLUMNS), load(right + i * COLUMNS));
 }
 
 /* 32 rows by 32 columns in tiles 0-3, from rows in 4-5 and columns in 6-7. */
-static void strip_by_tiles(const Product *p, int64_t row, int64_t rows, int64_t column, int64_t columns) {
+static void strip_by_tiles(const Product *p, int64_t row, int64_t rows, int64_t column) {
     const uint16_t *left = (const uint16_t *)p->weights + column * p->depth;
-    const uint16_t *right = columns > COLUMNS ? left + COLUMNS * p->depth : left;
+    const uint16_t *right = column + COLUMNS < p->width ? left + COLUMNS * p->depth : left;
     float sums[4][16 * COLUMNS] __attribute__((aligned(64)));
     for (int64_t r = row; r < row + rows; r += 32) {
         const uint16_t *first = (const uint16_t *)p->lines + r * p->depth, *second = first + 16 * p->depth;
@@ -136,10 +159,8 @@ static void strip_by_tiles(const Product *p, int64_t row, int64_t rows, int64_t 
         _tile_stored(1, sums[1], 64);
         _tile_stored(2, sums[2], 64);
         _tile_stored(3, sums[3], 64);
-        for (int c = 0; c * COLUMNS < columns; c++) {
-            finish_tile(p, sums[c], r, column + c * COLUMNS);
-            if (two) finish_tile(p, sums[2 + c], r + 16, column + c * COLUMNS);
-        }
+        finish_tiles(p, sums[0], sums[1], r, column);
+        if (two) finish_tiles(p, sums[2], sums[3], r + 16, column);
     }
 }
 #endif
@@ -152,21 +173,21 @@ static void multiply_strips(void *context, int64_t task) {
 #if defined(__AMX_BF16__)
     if (p->amx) {
         configure_tiles(64, 16);
-        for (int64_t c = first; c < end; c += STRIP) strip_by_tiles(p, row, rows, c, least(end - c, STRIP));
+        for (int64_t c = first; c < end; c += STRIP) strip_by_tiles(p, row, rows, c);
         _tile_release();
         return;
     }
 #endif
-    for (int64_t c = first; c < end; c += COLUMNS) strip_by_vectors(p, row, rows, c);
+    for (int64_t c = first; c < end; c += STRIP) strip_by_vectors(p, row, rows, c);
 }
 
-/* out [rows, width] = x [rows, inputs] times the packed weights; x and out of `kind`. `lines` has room for float32 rows
- * padded to 32 by inputs padded to 32. `amx` is for bf16 weights. */
-void linear_float(const void *x, int kind, int64_t rows, int64_t inputs, const void *weights, int weight_kind,
-                  const float *bias, int64_t width, void *lines, void *out, int amx, int threads) {
-    int64_t depth = padded_depth(inputs), bytes = depth * (weight_kind == FLOAT32 ? 4 : 2);
-    int64_t together = rows >= 64 ? STRIP : (131072 / bytes + STRIP - 1) / STRIP * STRIP;
-    Product p = {x, weights, bias, lines, out, rows, inputs, depth, width, together, kind, weight_kind, amx};
+void linear_float(const Matrix *matrix, const void *x, int kind, int64_t rows, void *lines, void *out, int amx,
+                  int threads) {
+    int64_t depth = padded_depth(matrix->inputs), bytes = depth * (matrix->kind == FLOAT32 ? 4 : 2);
+    int64_t width = matrix->width, together = (131072 / bytes + STRIP - 1) / STRIP * STRIP;
+    if (rows >= 64) together = threads < 2 ? width : STRIP;
+    Product p = {x, matrix->weights, matrix->bias, lines, out,  rows,         matrix->inputs, depth,
+                 width, together,    kind, matrix->kind, matrix->gated, amx && matrix->kind == BFLOAT16};
     run_tasks(threads, (rows + 7) / 8, prepare_rows, &p);
     run_tasks(threads, (width + together - 1) / together * ((rows + ROW_CHUNK - 1) / ROW_CHUNK), multiply_strips, &p);
 }

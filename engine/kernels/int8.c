@@ -9,6 +9,7 @@
  * multiplications, but each weight is still read once, and reading is what decoding waits for. */
 #include <stdlib.h>
 
+#include "operators.h"
 #include "threads.h"
 #include "vector.h"
 #if defined(__AVX2__)
@@ -34,8 +35,15 @@ typedef struct {
     const float *bias;     /* or NULL */
     void *out;
     int64_t rows, inputs, depth, width, columns_together; /* depth: padded inputs; width: columns */
-    int kind, fine, amx;
+    int kind, fine, gated, amx;
 } Product;
+
+/* Two times 16 columns (of the last strip perhaps one), and what their sums are multiplied by. */
+typedef struct {
+    int64_t column;
+    int two;
+    floats scales[2], bias[2];
+} Strip;
 
 typedef struct {
     const float *weight;
@@ -142,10 +150,25 @@ static inline ints excess(const Product *p, int64_t column) {
 #endif
 }
 
-static inline void finish(const Product *p, int64_t row, int64_t column, floats sums) {
-    floats value = sums * p->row_scales[row] * load(p->scales + column);
-    if (p->bias) value += load(p->bias + column);
-    store_kind(p->out, row * p->width + column, value, p->kind);
+static Strip strip_of(const Product *p, int64_t column) {
+    Strip s = {column, column + COLUMNS < p->width, {all(0), all(0)}, {all(0), all(0)}};
+    for (int half = 0; half <= s.two; half++) {
+        s.scales[half] = load(p->scales + column + half * COLUMNS);
+        if (p->bias) s.bias[half] = load(p->bias + column + half * COLUMNS);
+    }
+    return s;
+}
+
+/* One row's sums of a strip. `gated`: the left columns are the gates of the right ones, and half as many come out. */
+static inline void finish(const Product *p, const Strip *s, int64_t row, floats left, floats right) {
+    float scale = p->row_scales[row];
+    left = left * scale * s->scales[0] + s->bias[0], right = right * scale * s->scales[1] + s->bias[1];
+    if (p->gated) {
+        store_kind(p->out, (row * p->width + s->column) / 2, gated(left, right), p->kind);
+        return;
+    }
+    store_kind(p->out, row * p->width + s->column, left, p->kind);
+    if (s->two) store_kind(p->out, row * p->width + s->column + COLUMNS, right, p->kind);
 }
 
 static inline floats real(ints v) { return __builtin_convertvector(v, floats); }
@@ -168,12 +191,22 @@ static inline void dot_lines(const Product *p, const int8_t **lines, int count, 
     for (int i = 0; i < count; i++) sums[i] += second[i];
 }
 
-static void columns_by_dot(const Product *p, int64_t row, int64_t rows, int64_t column) {
-    ints over = excess(p, column), sums[LINES];
+static inline void dot_some(const Product *p, const int8_t **lines, int count, int64_t column, ints *sums) {
+    switch (count) { /* constants, so that the sums live in registers */
+    case 1: dot_lines(p, lines, 1, column, sums); break;
+    case 2: dot_lines(p, lines, 2, column, sums); break;
+    case 3: dot_lines(p, lines, 3, column, sums); break;
+    default: dot_lines(p, lines, 4, column, sums);
+    }
+}
+
+static void strip_by_dot(const Product *p, const Strip *s, int64_t row, int64_t rows) {
+    ints over[2] = {excess(p, s->column), (ints)all(0)}, sums[2][LINES];
+    if (s->two) over[1] = excess(p, s->column + COLUMNS);
     const int8_t *lines[LINES];
     int64_t step = p->fine ? LINES / 2 : LINES;
     for (int64_t r = row; r < row + rows; r += step) {
-        int taken = (int)(row + rows - r < step ? row + rows - r : step);
+        int taken = (int)(row + rows - r < step ? row + rows - r : step), count = p->fine ? 2 * taken : taken;
         for (int i = 0; i < taken; i++) {
             const int8_t *line = p->lines + line_of(p, r + i) * p->depth;
             if (p->fine)
@@ -181,15 +214,15 @@ static void columns_by_dot(const Product *p, int64_t row, int64_t rows, int64_t 
             else
                 lines[i] = line;
         }
-        switch (p->fine ? 2 * taken : taken) { /* constants, so that the sums live in registers */
-        case 1: dot_lines(p, lines, 1, column, sums); break;
-        case 2: dot_lines(p, lines, 2, column, sums); break;
-        case 3: dot_lines(p, lines, 3, column, sums); break;
-        default: dot_lines(p, lines, 4, column, sums);
+        for (int half = 0; half <= s->two; half++)
+            dot_some(p, lines, count, s->column + half * COLUMNS, sums[half]);
+        for (int i = 0; i < taken; i++) {
+            floats values[2] = {all(0), all(0)};
+            for (int half = 0; half <= s->two; half++)
+                values[half] = p->fine ? joined(sums[half][2 * i] - over[half], sums[half][2 * i + 1] - over[half])
+                                       : real(sums[half][i] - over[half]);
+            finish(p, s, r + i, values[0], values[1]);
         }
-        for (int i = 0; i < taken; i++)
-            finish(p, r + i, column,
-                   p->fine ? joined(sums[2 * i] - over, sums[2 * i + 1] - over) : real(sums[i] - over));
     }
 }
 
@@ -216,26 +249,31 @@ static void multiply_strips(void *context, int64_t task) {
     int64_t rows = p->rows - row < ROW_CHUNK ? p->rows - row : ROW_CHUNK;
     int64_t end = first + p->columns_together < p->width ? first + p->columns_together : p->width;
 #if defined(__AMX_INT8__)
-    if (p->amx) {
-        configure_tiles(64, 16);
-        for (int64_t c = first; c < end; c += STRIP) strip_by_amx(p, row, rows, c, end - c < STRIP ? end - c : STRIP);
-        _tile_release();
-        return;
-    }
+    if (p->amx) configure_tiles(64, 16);
 #endif
-    for (int64_t c = first; c < end; c += COLUMNS) columns_by_dot(p, row, rows, c);
+    for (int64_t c = first; c < end; c += STRIP) {
+        Strip s = strip_of(p, c);
+#if defined(__AMX_INT8__)
+        if (p->amx) {
+            strip_by_amx(p, &s, row, rows);
+            continue;
+        }
+#endif
+        strip_by_dot(p, &s, row, rows);
+    }
+#if defined(__AMX_INT8__)
+    if (p->amx) _tile_release();
+#endif
 }
 
-/* out [rows, width] = x [rows, inputs] times the packed weights, both of `kind`. `lines` has room for the quantised rows:
- * rows padded to 32 (`fine`: padded to 16, twice) by inputs padded to 64. `row_scales` has [rows]. */
-void linear_int8(const void *x, int kind, int64_t rows, int64_t inputs, const int8_t *weights, const float *scales,
-                 const float *bias, int64_t width, int8_t *lines, float *row_scales, void *out, int fine, int amx,
-                 int threads) {
-    int64_t depth = (inputs + TILE - 1) / TILE * TILE;
+void linear_int8(const Matrix *matrix, const void *x, int kind, int64_t rows, int8_t *lines, float *row_scales, void *out,
+                 int amx, int threads) {
+    int64_t inputs = matrix->inputs, depth = (inputs + TILE - 1) / TILE * TILE, width = matrix->width;
     /* About 64 kB of weights a task when rows are few: enough to be worth handing over. */
-    int64_t together = rows >= 64 ? STRIP : (65536 / depth + STRIP - 1) / STRIP * STRIP;
-    Product p = {x,     lines, row_scales, weights, scales, bias,     out, rows,
-                 inputs, depth, width,      together, kind,   fine, amx};
+    int64_t together = (65536 / depth + STRIP - 1) / STRIP * STRIP;
+    if (rows >= 64) together = threads < 2 ? width : STRIP;
+    Product p = {x,    lines,  row_scales, matrix->weights, matrix->scales, matrix->bias,  out,          rows,
+                 inputs, depth, width,      together,        kind,           matrix->fine, matrix->gated, amx && rows > 1};
     run_tasks(threads, (rows + QUANTISED_TOGETHER - 1) / QUANTISED_TOGETHER, quantise_rows, &p);
     run_tasks(threads, (width + together - 1) / together * ((rows + ROW_CHUNK - 1) / ROW_CHUNK), multiply_strips, &p);
 }

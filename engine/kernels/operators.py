@@ -29,8 +29,58 @@ class HeadShape:
     window: int | None = None  # keys a query may see, itself included
 
 
+class Product(Protocol):
+    """rows [n, inputs] -> [n, outputs]."""
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor: ...
+
+
+class Layer(Protocol):
+    """What a stretch asks of a decoder layer; see engine/model/decoder.py."""
+
+    @property
+    def qkv(self) -> Product: ...
+    @property
+    def output(self) -> Product: ...
+    @property
+    def mlp_norm(self) -> torch.Tensor: ...
+    @property
+    def gate_up(self) -> Product: ...
+    @property
+    def down(self) -> Product: ...
+    @property
+    def shape(self) -> HeadShape: ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stretch:
+    """What lies between two attentions: the rest of the layer left, and the beginning of the one entered.
+
+    The first stretch leaves no layer, the last one enters none."""
+
+    left: Layer | None
+    entered: Layer | None
+    index: int  # of the layer entered
+    norm: torch.Tensor  # of the layer entered, or the final one
+    eps: float
+    dtype: torch.dtype  # of what feeds a matrix product
+
+
 class Operators(Protocol):
-    """The five operators of a decoder layer that are not matrix products."""
+    """A decoder's two halves, and the parts of the second that are not matrix products."""
+
+    def between(
+        self,
+        x: torch.Tensor,
+        mixed: torch.Tensor | None,
+        turns: torch.Tensor,
+        batch: AttentionBatch,
+        kv: KvStore,
+        stretch: Stretch,
+    ) -> torch.Tensor:
+        """From what attention `mixed` (None before the first) to the queries of the next, or after the last layer to
+        the final normed rows. Updates the residual x in place and stores keys and values."""
+        ...
 
     def rms_norm(self, x: torch.Tensor, weight: torch.Tensor, eps: float, dtype: torch.dtype) -> torch.Tensor:
         """x float32 [rows, hidden], normalised, in `dtype`."""
@@ -58,13 +108,28 @@ class Operators(Protocol):
         """Causal attention of every row over its own sequence's blocks: [rows, heads * head_dim]."""
         ...
 
-    def silu_mul(self, gate_up: torch.Tensor) -> torch.Tensor:
-        """silu(left half) * right half."""
-        ...
-
 
 class TorchOperators:
     """Plain torch: any device, any dtype; the meaning of the C operators."""
+
+    def between(
+        self,
+        x: torch.Tensor,
+        mixed: torch.Tensor | None,
+        turns: torch.Tensor,
+        batch: AttentionBatch,
+        kv: KvStore,
+        stretch: Stretch,
+    ) -> torch.Tensor:
+        left, entered, eps, dtype = stretch.left, stretch.entered, stretch.eps, stretch.dtype
+        if left is None or mixed is None:
+            normed = self.rms_norm(x, stretch.norm, eps, dtype)
+        else:
+            normed = self.add_rms_norm(x, left.output(mixed), left.mlp_norm, eps, dtype)
+            normed = self.add_rms_norm(x, left.down(left.gate_up(normed)), stretch.norm, eps, dtype)
+        if entered is None:
+            return normed
+        return self.rotate_and_store(entered.qkv(normed), turns, batch, kv, stretch.index, entered.shape)
 
     def rms_norm(self, x: torch.Tensor, weight: torch.Tensor, eps: float, dtype: torch.dtype) -> torch.Tensor:
         return functional.rms_norm(x, (x.shape[-1],), weight, eps).to(dtype)
@@ -110,10 +175,6 @@ class TorchOperators:
             )[0]
             out[first : first + rows] = mixed.transpose(0, 1).reshape(rows, -1)
         return out
-
-    def silu_mul(self, gate_up: torch.Tensor) -> torch.Tensor:
-        gate, up = gate_up.chunk(2, dim=-1)
-        return functional.silu(gate) * up
 
 
 def visible(rows: int, start: int, window: int | None, device: torch.device) -> torch.Tensor:

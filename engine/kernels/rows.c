@@ -1,5 +1,6 @@
 /* The operators that work row by row: RMSNorm with the residual added, rotary embedding with the store of keys and
- * values, and SiLU. Plain C ABI; every buffer belongs to the caller. Widths are multiples of 16 (compiled.py checks). */
+ * values. Plain C ABI; every buffer belongs to the caller. Widths are multiples of 16 (compiled.py checks). */
+#include "operators.h"
 #include "threads.h"
 #include "vector.h"
 
@@ -42,30 +43,6 @@ void add_rms_norm(float *x, const void *delta, int delta_kind, const float *weig
                   int64_t rows, int64_t width, float eps, int threads) {
     Norm n = {x, delta, weight, out, rows, width, eps, delta_kind, out_kind};
     run_tasks(threads, (rows + share(width) - 1) / share(width), norm_rows, &n);
-}
-
-typedef struct {
-    const void *gate_up;
-    void *out;
-    int64_t rows, width;
-    int kind;
-} Silu;
-
-static void silu_rows(void *context, int64_t task) {
-    const Silu *s = context;
-    int64_t width = s->width, begin = task * share(width), end = least(begin + share(width), s->rows);
-    for (int64_t row = begin; row < end; row++)
-        for (int64_t i = 0; i < width; i += LANES) {
-            floats gate = load_kind(s->gate_up, row * 2 * width + i, s->kind);
-            floats up = load_kind(s->gate_up, row * 2 * width + width + i, s->kind);
-            store_kind(s->out, row * width + i, gate / (1.0f + exponential(-gate)) * up, s->kind);
-        }
-}
-
-/* out = silu(left half) * right half. */
-void silu_mul(const void *gate_up, void *out, int kind, int64_t rows, int64_t width, int threads) {
-    Silu s = {gate_up, out, rows, width, kind};
-    run_tasks(threads, (rows + share(width) - 1) / share(width), silu_rows, &s);
 }
 
 /* One head: RMSNorm when a weight is given, then dimension i turned with i + size / 2. */

@@ -8,6 +8,9 @@
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
+#if defined(__AVX512F__)
+#include <immintrin.h>
+#endif
 
 #define LANES 16
 #define INLINE static inline __attribute__((always_inline)) /* where a constant argument must reach the loops */
@@ -55,7 +58,11 @@ static inline void store_kind(void *p, int64_t at, floats v, int kind) {
         store((float *)p + at, v);
         return;
     }
+#if defined(__AVX512BF16__)
+    __m256bh h = _mm512_cvtneps_pbh((__m512)v);
+#else
     halves h = __builtin_convertvector(rounded(v), halves);
+#endif
     memcpy((uint16_t *)p + at, &h, sizeof h);
 }
 
@@ -87,9 +94,18 @@ static inline floats choose(ints mask, floats yes, floats no) {
     return (floats)((mask & (ints)yes) | (~mask & (ints)no));
 }
 
-static inline floats larger(floats a, floats b) { return choose(a > b, a, b); }
+static inline floats larger(floats a, floats b) {
+#if defined(__AVX512F__)
+    return (floats)_mm512_max_ps((__m512)a, (__m512)b);
+#else
+    return choose(a > b, a, b);
+#endif
+}
 
 static inline float sum_of(floats v) {
+#if defined(__AVX512F__)
+    return _mm512_reduce_add_ps((__m512)v);
+#endif
     float parts[LANES], total = 0;
     memcpy(parts, &v, sizeof v);
     for (int i = 0; i < 8; i++) parts[i] += parts[i + 8];
@@ -99,6 +115,9 @@ static inline float sum_of(floats v) {
 }
 
 static inline float largest_of(floats v) {
+#if defined(__AVX512F__)
+    return _mm512_reduce_max_ps((__m512)v);
+#endif
     float parts[LANES], best;
     memcpy(parts, &v, sizeof v);
     best = parts[0];
@@ -106,11 +125,16 @@ static inline float largest_of(floats v) {
     return best;
 }
 
-/* e^x to 2 units in the last place: 2^n times a polynomial on [-ln2/2, ln2/2]. Below -87 exactly 0, above 88 clamped. */
+/* e^x to 2 units in the last place: 2^n times a polynomial on [-ln2/2, ln2/2]. Below -87 next to nothing (from -110 exactly
+ * 0), above 88 clamped. */
 static inline floats exponential(floats x) {
     const float magic = 12582912.0f; /* 1.5 * 2^23: adding it leaves round(x) in the low bits */
+#if defined(__AVX512F__)
+    x = larger(x, all(-110.0f));
+#else
     ints tiny = x < all(-87.0f);
     x = larger(x, all(-87.0f));
+#endif
     x = -larger(-x, all(-88.0f));
     floats shifted = x * 1.44269504f + magic, n = shifted - magic;
     floats r = x - n * 0.693145752f - n * 1.42860677e-6f;
@@ -121,7 +145,14 @@ static inline floats exponential(floats x) {
     p = p * r + 0.5f;
     p = p * r + 1.0f;
     p = p * r + 1.0f;
+#if defined(__AVX512F__)
+    return (floats)_mm512_scalef_ps((__m512)p, (__m512)n);
+#else
     return choose(tiny, all(0), (floats)((ints)p + ((ints)shifted << 23)));
+#endif
 }
+
+/* silu(gate) * up */
+static inline floats gated(floats gate, floats up) { return gate / (1.0f + exponential(-gate)) * up; }
 
 #endif

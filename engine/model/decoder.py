@@ -6,12 +6,13 @@ requests stand side by side in one matrix; only `attend` knows which rows belong
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 
 from engine.attention import AttentionBatch
-from engine.kernels.operators import HeadShape, Operators
+from engine.kernels.operators import HeadShape, Operators, Stretch
 from engine.kv_store import KvStore
 from engine.model.config import ModelConfig
 from engine.model.linear import Linear, PlainLinear
@@ -26,7 +27,7 @@ class DecoderLayer:
     qkv: Linear  # q, k and v stacked
     output: Linear
     mlp_norm: torch.Tensor
-    gate_up: Linear  # gate and up stacked
+    gate_up: Linear  # gate and up stacked; silu(gate) * up comes out
     down: Linear
     shape: HeadShape
 
@@ -56,7 +57,7 @@ class CausalModel:
     ops: Operators
     embedding: Embedding
     layers: tuple[DecoderLayer, ...]
-    norm: torch.Tensor
+    stretches: tuple[Stretch, ...]  # one more than layers
     head: Linear
     frequencies: torch.Tensor  # radians per position, [head_dim / 2]
 
@@ -68,15 +69,23 @@ class CausalModel:
 
     def forward(self, batch: AttentionBatch, kv: KvStore) -> torch.Tensor:
         """Float32 logits [samples, vocab] of the rows the plan wants sampled."""
-        ops, eps, dtype = self.ops, self.config.eps, self.dtype
         x = self.embedding(batch.tokens)
         turns = rotations(batch.positions, self.frequencies)
-        normed = ops.rms_norm(x, self.layers[0].attention_norm, eps, dtype)
+        mixed: torch.Tensor | None = None
         for index, layer in enumerate(self.layers):
-            q = ops.rotate_and_store(layer.qkv(normed), turns, batch, kv, index, layer.shape)
-            mixed = layer.output(ops.attend(q, batch, kv, index, layer.shape))
-            normed = ops.add_rms_norm(x, mixed, layer.mlp_norm, eps, dtype)
-            fed = layer.down(ops.silu_mul(layer.gate_up(normed)))
-            following = self.layers[index + 1].attention_norm if index + 1 < len(self.layers) else self.norm
-            normed = ops.add_rms_norm(x, fed, following, eps, dtype)
-        return self.head(normed[batch.sampled]).float()
+            q = self.ops.between(x, mixed, turns, batch, kv, self.stretches[index])
+            mixed = self.ops.attend(q, batch, kv, index, layer.shape)
+        # Only sampled rows go further: after the last attention nobody asks for the others.
+        x, mixed = x[batch.sampled], None if mixed is None else mixed[batch.sampled]
+        return self.head(self.ops.between(x, mixed, turns, batch, kv, self.stretches[-1])).float()
+
+
+def stretches(
+    layers: Sequence[DecoderLayer], norm: torch.Tensor, eps: float, dtype: torch.dtype
+) -> tuple[Stretch, ...]:
+    """What lies before, between and after the attentions of all layers."""
+    left, entered = (None, *layers), (*layers, None)
+    return tuple(
+        Stretch(before, after, index, norm if after is None else after.attention_norm, eps, dtype)
+        for index, (before, after) in enumerate(zip(left, entered, strict=True))
+    )

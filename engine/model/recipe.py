@@ -80,15 +80,15 @@ def _name(dtype: torch.dtype) -> str:
 
 
 def _torch(dtype: torch.dtype, device: torch.device, threads: int, notices: tuple[str, ...]) -> Recipe:
-    def make(weight: torch.Tensor, bias: torch.Tensor | None, *, precise: bool) -> Linear:
-        return PlainLinear(weight.to(device, dtype), None if bias is None else bias.to(device, dtype))
+    def make(weight: torch.Tensor, bias: torch.Tensor | None, *, precise: bool, gated: bool = False) -> Linear:
+        return PlainLinear(weight.to(device, dtype), None if bias is None else bias.to(device, dtype), gated=gated)
 
     return Recipe(_name(dtype), dtype, dtype, dtype, device, TorchOperators(), make, threads, notices)
 
 
 def _packed(dtype: torch.dtype, ops: CompiledOperators) -> Recipe:
-    def make(weight: torch.Tensor, bias: torch.Tensor | None, *, precise: bool) -> Linear:
-        return PackedLinear(ops, weight.to(dtype), bias)
+    def make(weight: torch.Tensor, bias: torch.Tensor | None, *, precise: bool, gated: bool = False) -> Linear:
+        return PackedLinear(ops, weight.to(dtype), bias, gated=gated)
 
     return Recipe(_name(dtype), dtype, dtype, dtype, torch.device("cpu"), ops, make, ops.threads)
 
@@ -96,7 +96,7 @@ def _packed(dtype: torch.dtype, ops: CompiledOperators) -> Recipe:
 def _int8(ops: CompiledOperators) -> Recipe:
     """float32 between the products; keys and values in bf16, which every variant widens with a shift."""
 
-    def make(weight: torch.Tensor, bias: torch.Tensor | None, *, precise: bool) -> Linear:
-        return Int8Linear(ops, weight, bias, fine=precise)
+    def make(weight: torch.Tensor, bias: torch.Tensor | None, *, precise: bool, gated: bool = False) -> Linear:
+        return Int8Linear(ops, weight, bias, fine=precise, gated=gated)
 
     return Recipe("int8", torch.float32, torch.bfloat16, torch.bfloat16, torch.device("cpu"), ops, make, ops.threads)

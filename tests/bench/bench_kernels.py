@@ -35,7 +35,7 @@ LAYERS, CONTEXT = 30, 512
 LINEARS = {
     "qkv": (576, 960, True),
     "output": (576, 576, False),
-    "gate_up": (576, 3072, True),
+    "gate_up": (576, 3072, True),  # and silu(gate) * up
     "down": (1536, 576, False),
 }
 
@@ -87,9 +87,11 @@ def linear_costs(ops: CompiledOperators, rows: int, kind: str) -> list[Cost]:
         taken = min(rows, 32) if name == "head" else rows
         weight = torch.randn(outputs, inputs)
         if kind == "int8":
-            linear: Callable[[torch.Tensor], torch.Tensor] = Int8Linear(ops, weight, None, fine=fine)
+            linear: Callable[[torch.Tensor], torch.Tensor] = Int8Linear(
+                ops, weight, None, fine=fine, gated=name == "gate_up"
+            )
         else:
-            linear = PackedLinear(ops, weight.to(dtype), None)
+            linear = PackedLinear(ops, weight.to(dtype), None, gated=name == "gate_up")
         x = torch.randn(taken, inputs).to(dtype)
         size = {"int8": 1, "bf16": 2, "fp32": 4}[kind] * inputs * outputs + x.nbytes + taken * outputs * x.itemsize
         calls = 1 if name == "head" else LAYERS
@@ -106,7 +108,7 @@ def other_costs(ops: CompiledOperators, rows: int, kind: str) -> list[Cost]:
     shape = HeadShape(SHAPE.heads, SHAPE.kv_heads, SHAPE.head_dim)
     turns = rotations(batch.positions, inverse_frequencies(SHAPE))
     x, delta, weight = torch.randn(rows, 576), torch.randn(rows, 576).to(dtype), torch.ones(576)
-    qkv, gate_up = torch.randn(rows, 960).to(dtype), torch.randn(rows, 3072).to(dtype)
+    qkv = torch.randn(rows, 960).to(dtype)
     q = ops.rotate_and_store(qkv, turns, batch, kv, 0, shape)
     seen = sum(count * start + count * (count + 1) / 2 for _, count, start in batch.spans)
     read = sum(start + count for _, count, start in batch.spans) * 2 * SHAPE.kv_width * kv_dtype.itemsize
@@ -114,7 +116,6 @@ def other_costs(ops: CompiledOperators, rows: int, kind: str) -> list[Cost]:
         Cost("norm", best(lambda: ops.add_rms_norm(x, delta, weight, 1e-5, dtype)), 2 * LAYERS, 0, 3 * x.nbytes),
         Cost("rotate", best(lambda: ops.rotate_and_store(qkv, turns, batch, kv, 0, shape)), LAYERS, 0, 2 * qkv.nbytes),
         Cost("attend", best(lambda: ops.attend(q, batch, kv, 0, shape)), LAYERS, 2 * seen * 576, read),
-        Cost("silu", best(lambda: ops.silu_mul(gate_up)), LAYERS, 0, 1.5 * gate_up.nbytes),
     ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 
@@ -11,9 +12,11 @@ import torch
 from engine.attention import AttentionBatch, attention_batch
 from engine.kernels.build import BuildError, cpu_features, fitting
 from engine.kernels.compiled import CompiledOperators
-from engine.kernels.operators import HeadShape, TorchOperators
+from engine.kernels.operators import HeadShape, Operators, Stretch, TorchOperators
 from engine.kv_store import KvStore
 from engine.model.config import ModelConfig
+from engine.model.decoder import DecoderLayer
+from engine.model.linear import Int8Linear, Linear, PackedLinear, PlainLinear
 from engine.model.rope import inverse_frequencies, rotations
 from engine.plan import BatchPlan, ScheduledRequest
 
@@ -52,13 +55,6 @@ def test_norm_adds_and_scales(name: str, dtype: torch.dtype) -> None:
     assert close(normed, PLAIN.add_rms_norm(theirs, delta, weight, 1e-5, dtype), dtype)
     assert torch.equal(ours, theirs)
     assert close(operators(name).rms_norm(x, weight, 1e-5, dtype), PLAIN.rms_norm(x, weight, 1e-5, dtype), dtype)
-
-
-@pytest.mark.parametrize("dtype", KINDS, ids=str)
-@pytest.mark.parametrize("name", VARIANTS)
-def test_silu_of_the_left_half_times_the_right(name: str, dtype: torch.dtype) -> None:
-    gate_up = (torch.randn(50, 2 * 96) * 20).to(dtype)
-    assert close(operators(name).silu_mul(gate_up), PLAIN.silu_mul(gate_up.float()).to(dtype), dtype)
 
 
 def mixed_batch(block_size: int) -> AttentionBatch:
@@ -129,16 +125,17 @@ def test_a_row_attends_the_same_alone_and_in_any_chunk(name: str, kv_dtype: torc
 def test_int8_products_are_exact_in_integers(name: str, rows: int, fine: bool) -> None:
     weight, x, bias = torch.randn(112, 80), torch.randn(rows, 80), torch.randn(112)
     x[0] *= 100  # one loud row must not touch the others
-    packed, scales = operators(name).pack_int8(weight)
+    linear = Int8Linear(operators(name), weight, bias, fine=fine)
     steps = 127 * 254 if fine else 127
     row_scales = x.abs().amax(1, keepdim=True) / steps
     whole = (x * (steps / x.abs().amax(1, keepdim=True))).round()
-    columns = (weight * (127 / weight.abs().amax(1, keepdim=True))).round()
+    scales = weight.abs().amax(1) / 127
+    columns = (weight / scales[:, None]).round()
     expected = (whole.double() @ columns.double().T).float() * row_scales * scales + bias
-    ours = operators(name).multiply_int8(x, packed, scales, bias, fine=fine)
+    ours = linear(x)
     # A value on the edge between two integers may fall either way: one step of the largest weight.
     assert ((ours - expected).abs() <= 2 * row_scales * weight.abs().max() + 1e-5 * expected.abs()).all()
-    assert torch.equal(ours[-1:], operators(name).multiply_int8(x[-1:], packed, scales, bias, fine=fine))
+    assert torch.equal(ours[-1:], linear(x[-1:]))
 
 
 @pytest.mark.parametrize("weight_dtype", KINDS, ids=str)
@@ -148,10 +145,84 @@ def test_float_products_equal_torchs_and_do_not_depend_on_the_batch(
     name: str, rows: int, weight_dtype: torch.dtype
 ) -> None:
     weight, x, bias = torch.randn(112, 80).to(weight_dtype), torch.randn(rows, 80).bfloat16().float(), torch.randn(112)
-    packed = operators(name).pack_float(weight)
-    ours = operators(name).multiply_float(x, packed, 112, bias)
+    linear = PackedLinear(operators(name), weight, bias)
+    ours = linear(x)
     assert close(ours, (x.double() @ weight.double().T + bias).float(), torch.float32)
-    assert torch.equal(ours[-1:], operators(name).multiply_float(x[-1:], packed, 112, bias))
+    assert torch.equal(ours[-1:], linear(x[-1:]))
+
+
+@pytest.mark.parametrize("packing", ["float32", "bfloat16", "int8"])
+@pytest.mark.parametrize("name", VARIANTS)
+def test_a_gated_product_is_silu_of_the_first_half_times_the_second(name: str, packing: str) -> None:
+    weight, x, bias = torch.randn(96, 80) / 4, torch.randn(50, 80), torch.randn(96)
+    if packing == "int8":
+        ours = Int8Linear(operators(name), weight, bias, fine=True, gated=True)(x)
+        plain = Int8Linear(operators(name), weight, bias, fine=True)(x)
+    else:
+        dtype = getattr(torch, packing)
+        ours = PackedLinear(operators(name), weight.to(dtype), bias, gated=True)(x)
+        plain = PackedLinear(operators(name), weight.to(dtype), bias)(x)
+    gate, up = plain.chunk(2, dim=-1)
+    assert close(ours, torch.nn.functional.silu(gate) * up, torch.float32)
+    assert close(ours, PlainLinear(weight, bias, gated=True)(x), torch.bfloat16)
+
+
+def layer(make: Callable[..., Linear]) -> DecoderLayer:
+    """Of CONFIG's shape, the same weights for every `make`."""
+    draw = torch.Generator().manual_seed(5)
+
+    def linear(outputs: int, inputs: int, **kind: bool) -> Linear:
+        return make(torch.randn(outputs, inputs, generator=draw) / inputs**0.5, None, **kind)
+
+    return DecoderLayer(
+        attention_norm=torch.rand(192, generator=draw) + 0.5,
+        qkv=linear(320, 192, precise=True),
+        output=linear(192, 192, precise=False),
+        mlp_norm=torch.rand(192, generator=draw) + 0.5,
+        gate_up=linear(192, 192, precise=True, gated=True),
+        down=linear(192, 96, precise=True),
+        shape=HeadShape(6, 2, 32),
+    )
+
+
+@pytest.mark.parametrize("rows", [1, 60, 64, 290])
+@pytest.mark.parametrize("packing", ["float32", "bfloat16", "int8"])
+@pytest.mark.parametrize("name", VARIANTS)
+def test_what_lies_between_attentions_as_torch_has_it_and_row_by_row(name: str, packing: str, rows: int) -> None:
+    ops, dtype = operators(name), torch.bfloat16 if packing == "bfloat16" else torch.float32
+    kv_dtype = torch.float32 if packing == "float32" else torch.bfloat16
+
+    def make(weight: torch.Tensor, bias: None, *, precise: bool, gated: bool = False) -> Linear:
+        if packing == "int8":
+            return Int8Linear(ops, weight, bias, fine=precise, gated=gated)
+        return PackedLinear(ops, weight.to(dtype), bias, gated=gated)
+
+    ours = layer(make)
+    plain = layer(lambda weight, bias, *, precise, gated=False: PlainLinear(weight.to(dtype), bias, gated=gated))
+    store, other = stores(16, kv_dtype)
+    x, mixed = torch.randn(rows, 192), torch.randn(rows, 192).to(dtype)
+    blocks = tuple(torch.randperm(96)[: -(-rows // 16)].tolist())
+    final = torch.rand(192) + 0.5
+
+    def walk(
+        steps: Operators, layers: DecoderLayer, kv: KvStore, first: int, last: int
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Into a layer, then out of the last: queries and normed rows of `first` to `last`."""
+        item = ScheduledRequest("a", (0,) * (last - first), first, blocks, True)
+        batch = attention_batch(BatchPlan(1, (item,)), 16, torch.device("cpu"))
+        turns = rotations(batch.positions, inverse_frequencies(CONFIG))
+        residual = x[first:last].clone()
+        entering = Stretch(None, layers, 1, layers.attention_norm, 1e-5, dtype)
+        leaving = Stretch(layers, None, 2, final, 1e-5, dtype)
+        q = steps.between(residual, None, turns, batch, kv, entering)
+        return q, steps.between(residual, mixed[first:last].contiguous(), turns, batch, kv, leaving)
+
+    allowed = torch.float32 if packing == "float32" else torch.bfloat16
+    got, expected = walk(ops, ours, store, 0, rows), walk(PLAIN, plain, other, 0, rows)
+    assert all(close(mine.float(), theirs.float(), allowed) for mine, theirs in zip(got, expected, strict=True))
+    assert close(store.keys, other.keys, kv_dtype) and close(store.values, other.values, kv_dtype)
+    alone = walk(ops, ours, store, rows - 1, rows)
+    assert all(torch.equal(whole[-1:], one) for whole, one in zip(got, alone, strict=True))
 
 
 def test_many_callers_at_once_get_their_own_answers() -> None:
