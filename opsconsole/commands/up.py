@@ -34,6 +34,9 @@ def up(
     start_delay: str = typer.Option(
         "0s", "--cold-start-delay", metavar="TIME", help="Added to each start, to show what slower ones cost."
     ),
+    sustained: float = typer.Option(
+        0.0, "--sustained", metavar="RATE", min=0.0, help="Requests/s one worker sustains; default: measured."
+    ),
     drain_deadline: str = typer.Option("60s", "--drain-deadline", metavar="TIME", help="Longest wait for streams."),
     api_key: str = typer.Option("", "--api-key", envvar="OPSCONSOLE_API_KEY", help="Asked of every user."),
     capture: bool = typer.Option(False, "--capture", help="Keep redacted requests for `lint`, in captured.jsonl."),

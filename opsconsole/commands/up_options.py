@@ -58,7 +58,8 @@ def prepare(asked: Mapping[str, Any]) -> Prepared:
     day = parse_duration(asked["day"])
     if day < SHORTEST_DAY:
         raise UsageError(f"--day {asked['day']} is too short; give {SHORTEST_DAY:g}s or more")
-    options = RunOptions(load, seconds, asked["seed"] if asked["seed"] >= 0 else secrets.randbelow(2**31), day)
+    seed = asked["seed"] if asked["seed"] >= 0 else secrets.randbelow(2**31)
+    options = RunOptions(load, seconds, seed, day, asked["sustained"] or None)
     settings = replace(_settings(asked, load), time_scale=time_scale(load, day), has_past=load is None)
     return Prepared(settings, options, has_terminal and not asked["no_tui"])
 

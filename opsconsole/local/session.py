@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from opsconsole.bench.client import Target
@@ -44,6 +44,7 @@ class RunOptions:
     seconds: float | None = None
     seed: int = 0
     day: float = DAY_SECONDS  # of the diurnal load
+    sustained: float | None = None  # requests/s of one worker; None is as measured
 
 
 class Ended(Exception):
@@ -131,6 +132,9 @@ class Session:
         self._say("calibrating on the first worker")
         target = Target(url=url, model=settings.model_name, api_key=settings.router_token, timeout=60.0)
         calibration = await calibrate(target, settings.bounds, self._clock, self._options.seed, self._say)
+        if (told := self._options.sustained) is not None:
+            self._say(f"--sustained {told:g} requests/s stands for the {calibration.sustained:.2f} that were measured")
+            calibration = replace(calibration, sustained=told)
         for line in calibration.lines():
             self._say(line)
         await self._client.begin(calibration.measured())

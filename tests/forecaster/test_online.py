@@ -153,3 +153,13 @@ def test_time_scale_compresses_every_time_constant() -> None:
 
 def test_levels_reach_from_the_fifth_to_the_upper_tail() -> None:
     assert LEVELS[0] == 0.05 and LEVELS[-1] == 0.995
+
+
+def test_a_load_that_begins_from_nothing_is_not_forecast_to_the_sky() -> None:
+    ramp = [0.0, 0.0, 0.0, *(0.07 * 1.4**i for i in range(20))]
+    seen = 0.0
+    for value, forecast in zip(ramp, run(ramp)[1], strict=True):
+        seen = max(seen, value)
+        assert forecast.values.max() <= 5.0 * seen + 1e-12
+    steady = [0.0, 0.0, 0.0, *(10 + np.random.default_rng(4).normal(0, 0.5, 200))]
+    assert run(steady)[1][-1].quantile(120.0, 0.9) < 14.0

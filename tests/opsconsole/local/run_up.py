@@ -37,6 +37,7 @@ def main() -> None:
         "engine_arg": [],
         "day": os.environ.get("UP_DAY", "4m"),
         "start_delay": "0s",
+        "sustained": 0.0,
         "capture": bool(os.environ.get("UP_CAPTURE")),
     }
     settings, options, _ = up_options.prepare(asked)

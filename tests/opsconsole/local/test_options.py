@@ -24,7 +24,7 @@ def asked(folder: Path, **changed: Any) -> dict[str, Any]:
         "output": "text", "host": "127.0.0.1", "api_key": "", "no_tui": True, "seconds": "", "load": "", "seed": 1,
         "workers": "1:2", "devices": "cpu", "model": str(folder), "data_dir": str(folder / "d"), "port": 8000,
         "slo": "", "policy": "reactive", "stabilise": "10s", "drain_deadline": "60s", "engine_arg": [],
-        "capture": False, "day": "4m", "start_delay": "0s",
+        "capture": False, "day": "4m", "start_delay": "0s", "sustained": 0.0,
     }  # fmt: skip
     return {**usual, **changed}
 
