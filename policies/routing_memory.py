@@ -19,14 +19,26 @@ class Match(NamedTuple):
     shared: int
 
 
+class Shared(NamedTuple):
+    """A prefix after which requests went different ways: where it ends, and who is believed to hold it."""
+
+    end: int  # the hash of its last chunk, which covers all before it
+    chunks: int
+    requests: int  # that began with it
+    forks: int
+    holders: tuple[str, ...]
+    last: float  # when one last did, by the caller's clock
+
+
 class _Chunk:
-    """Who holds one chunk (worker -> generation, last used), and how many different chunks followed it."""
+    """Who holds one chunk (worker -> generation, last used), how often it came, how many different ones followed."""
 
-    __slots__ = ("followers", "holders")
+    __slots__ = ("depth", "followers", "holders", "uses")
 
-    def __init__(self) -> None:
+    def __init__(self, depth: int) -> None:
         self.holders: dict[str, tuple[int, float]] = {}
-        self.followers = 0
+        self.followers = self.uses = 0
+        self.depth = depth
 
 
 class RoutingMemory:
@@ -34,6 +46,7 @@ class RoutingMemory:
 
     def __init__(self, entries: int = 100_000, ttl_s: float = 300.0, chunks: int = 256, shared_from: int = 8) -> None:
         self._chunks: OrderedDict[int, _Chunk] = OrderedDict()
+        self._forked: set[int] = set()  # chunks that two or more different ones follow
         self._starts: dict[str, float | None] = {}
         self._generations: dict[str, int] = {}
         self._entries = entries
@@ -78,23 +91,38 @@ class RoutingMemory:
         """The worker now computes, and so caches, these chunks."""
         entry = (self._generations.get(worker, 0), now)
         before: _Chunk | None = None
-        for hash_ in hashes[: self._most]:
+        before_hash = 0
+        for depth, hash_ in enumerate(hashes[: self._most], start=1):
             chunk = self._chunks.get(hash_)
             if chunk is None:
-                chunk = self._chunks[hash_] = _Chunk()
+                chunk = self._chunks[hash_] = _Chunk(depth)
                 if before is not None:
                     before.followers += 1
+                    if before.followers > 1:
+                        self._forked.add(before_hash)
             else:
                 self._chunks.move_to_end(hash_)
             chunk.holders[worker] = entry
-            before = chunk
+            chunk.uses += 1
+            before, before_hash = chunk, hash_
         while len(self._chunks) > self._entries:
-            self._chunks.popitem(last=False)
+            self._forked.discard(self._chunks.popitem(last=False)[0])
+
+    def shared(self, now: float, most: int = 20) -> list[Shared]:
+        """The prefixes that save most when they are cached: long ones that many requests began with."""
+        found = []
+        for hash_ in self._forked:
+            chunk = self._chunks[hash_]
+            holders = tuple(sorted(w for w, entry in chunk.holders.items() if self._holds(w, entry, now)))
+            last = max(used for _, used in chunk.holders.values())
+            found.append(Shared(hash_, chunk.depth, chunk.uses, chunk.followers, holders, last))
+        return sorted(found, key=lambda s: (-s.chunks * s.requests, s.end))[:most]
 
     def check(self) -> None:
         """Raise AssertionError when the bounds do not hold."""
         assert len(self._chunks) <= self._entries, f"{len(self._chunks)} chunks, at most {self._entries}"
         assert all(c.holders for c in self._chunks.values()), "a chunk without holders"
+        assert all(self._chunks[hash_].followers > 1 for hash_ in self._forked), "a fork that is none"
 
     def _holds(self, worker: str, entry: tuple[int, float], now: float) -> bool:
         generation, used = entry

@@ -23,7 +23,7 @@ from opsconsole.control.loop import Loop
 from opsconsole.control.meter import CONTENT_TYPE
 from opsconsole.control.orders import Orders
 from opsconsole.control.settings import Role, Token
-from opsconsole.domain.records import ForecastView
+from opsconsole.domain.records import ForecastView, PrefixView
 from opsconsole.domain.wire import to_json
 from opsconsole.errors import OpsConsoleError, PlanRefused, UsageError
 from opsconsole.history.reader import Reader
@@ -31,7 +31,7 @@ from opsconsole.history.reader import Reader
 log = logging.getLogger(__name__)
 BODY_LIMIT = 64 * 1024
 STALE_TICKS = 10.0  # intervals without a tick before the agent says it is not ready
-LONGEST_HISTORY = 5000
+LONGEST_HISTORY, LONGEST_LOG = 5000, 2000
 JSON_TYPE = "application/json"
 
 Handler = Callable[[Request, Caller], Awaitable[Response]]
@@ -48,9 +48,12 @@ class Api:
         *,
         forecasts: Callable[[], tuple[ForecastView, ...]] = tuple,
         findings: Callable[[], Sequence[dict[str, Any]]] = tuple,
+        prefixes: Callable[[], Awaitable[Sequence[PrefixView]]] | None = None,
+        log_of: Callable[[str, int], Sequence[str]] | None = None,
     ) -> None:
         self._loop, self._orders, self._tokens = loop, orders, tuple(tokens)
         self._forecasts, self._findings = forecasts, findings
+        self._prefixes_of, self._log_of = prefixes, log_of
         self._reader: Reader | None = None
         read = [
             ("/v1/snapshot", self._snapshot),
@@ -62,6 +65,8 @@ class Api:
             ("/v1/alerts", self._alerts),
             ("/v1/findings", self._found),
             ("/v1/holds", self._holds),
+            ("/v1/prefixes", self._prefixes),
+            ("/v1/logs", self._log),
             ("/metrics", self._metrics),
         ]
         write = [
@@ -161,6 +166,16 @@ class Api:
 
     async def _holds(self, request: Request, caller: Caller) -> Response:
         return _items(self._orders.holds())
+
+    async def _prefixes(self, request: Request, caller: Caller) -> Response:
+        return _items(await self._prefixes_of() if self._prefixes_of is not None else ())
+
+    async def _log(self, request: Request, caller: Caller) -> Response:
+        if self._log_of is None:
+            raise UsageError("This agent cannot reach the logs of its replicas: look where they run.")
+        lines = max(1, min(LONGEST_LOG, int(_number(request, "lines") or 200)))
+        name = request.query_params.get("replica", "")
+        return JSONResponse({"lines": list(await asyncio.to_thread(self._log_of, name, lines))})
 
     async def _metrics(self, request: Request, caller: Caller) -> Response:
         return Response(self._loop.meter.text(), headers={"content-type": CONTENT_TYPE})

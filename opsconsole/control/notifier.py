@@ -26,6 +26,7 @@ from opsconsole.domain.records import AlertView
 log = logging.getLogger(__name__)
 TRIES_S = (1.0, 5.0, 30.0, 120.0)  # between attempts; then the notice is given up and said so
 MOST_WAITING = 500
+CLOSING_S = 3.0
 AGAIN_S = 60.0  # Alertmanager is told of what fires as often as this
 
 Send = Callable[[Channel, Sequence[Notice]], Awaitable[None]]
@@ -55,9 +56,8 @@ class Notifier:
 
     async def close(self) -> None:
         """What waits is tried once more, then let go."""
-        for line in self._lines:
-            with suppress(Exception):
-                await line.flush()
+        with suppress(Exception):
+            await asyncio.wait_for(asyncio.gather(*(line.flush() for line in self._lines)), CLOSING_S)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

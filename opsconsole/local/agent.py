@@ -21,10 +21,11 @@ from opsconsole.history.store import Store
 from opsconsole.local.actuator import LocalActuator
 from opsconsole.local.captured import CapturedFindings
 from opsconsole.local.chronicle import Chronicle
-from opsconsole.local.front import RouterQueue
+from opsconsole.local.front import RouterPrefixes, RouterQueue
 from opsconsole.local.settings import POOL, UpSettings, load_settings
 from opsconsole.local.supervisor_client import SupervisorClient
 from opsconsole.local.targets import LocalTargets
+from opsconsole.local.worker_logs import WorkerLogs
 from opsconsole.observe.scrape import ScrapeSource
 from policies import lead
 from policies.memory import Memory
@@ -118,6 +119,7 @@ def builder(up: UpSettings) -> Build:
 
     def build(settings: AgentSettings, clock: Clock) -> Parts:
         client, queue = SupervisorClient(up.supervisor_socket), RouterQueue(up.url)
+        shared = RouterPrefixes(up.url, up.router_token, clock)
         store = Store(settings.database)
         began = forget_other_runs(store, up, clock.now())
         options = foresight_options(settings, time_scale=up.time_scale, since=None if up.has_past else began)
@@ -128,6 +130,7 @@ def builder(up: UpSettings) -> Build:
             await asyncio.gather(chronicle, return_exceptions=True)
             store.close()
             await queue.close()
+            await shared.close()
             await client.close()
 
         source = ScrapeSource(LocalTargets(client, close), clock, name="workers")
@@ -137,6 +140,8 @@ def builder(up: UpSettings) -> Build:
             forecasting=Foresight(options, clock),
             queues={POOL: queue},
             findings=CapturedFindings(up.captured) if up.capture else tuple,
+            prefixes=shared,
+            log_of=WorkerLogs(up.logs),
         )
 
     return build

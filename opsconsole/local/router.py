@@ -27,7 +27,7 @@ from opsconsole.clock import Clock, SystemClock
 from opsconsole.errors import OpsConsoleError
 from opsconsole.lint.capture import Redactor
 from opsconsole.local.capture import Capture
-from opsconsole.local.prefixes import estimated_tokens, prefix_hashes, tenant_salt
+from opsconsole.local.prefixes import ID_CHUNK, estimated_tokens, prefix_hashes, tenant_salt
 from opsconsole.local.relay import NOT_PASSED_UP, Answer, Order, Relay, Send
 from opsconsole.local.router_metrics import RouterMetrics
 from opsconsole.local.router_table import RoutingTable
@@ -87,8 +87,24 @@ class Router:
         elif path == "/metrics":
             page = self.metrics.page(self.table.routes, len(self.table.ready))
             await _plain(send, 200, b"text/plain; version=0.0.4; charset=utf-8", page)
+        elif path == "/prefixes" and self._is_ours(scope):
+            await _plain(send, 200, b"application/json", self._shared())
         else:
             await self._request(scope, path, method, receive, send)
+
+    def _is_ours(self, scope: Scope) -> bool:
+        """Whether the agent of this run asks: it knows the word the engines know the router by."""
+        given = next((value for name, value in scope["headers"] if name == b"x-opsconsole-router"), b"")
+        return bool(self._router_token) and compare_digest(given, self._router_token.encode())
+
+    def _shared(self) -> bytes:
+        """Prefixes that many requests share: ids and lengths, never their text."""
+        rows = [
+            {"prefix": f"{one.end:016x}", "tokens": one.chunks * ID_CHUNK, "requests": one.requests,
+             "forks": one.forks, "holders": one.holders, "age": age}
+            for one, age in self.table.shared()
+        ]  # fmt: skip
+        return json.dumps({"items": rows}).encode()
 
     def _health(self) -> bytes:
         ready = len(self.table.ready)

@@ -12,6 +12,7 @@ from random import Random
 from typing import Any
 
 from policies.routing import RouteRequest, RoutingMemory, WorkerFacts, place
+from policies.routing_memory import Shared
 
 SHUN_FOR = 1.0  # s a worker that could not be reached is left alone
 
@@ -92,6 +93,11 @@ class RoutingTable:
     def shun(self, route: Route) -> None:
         """It could not be reached; leave it alone for a moment."""
         route.shunned_until = self._now() + SHUN_FOR
+
+    def shared(self) -> list[tuple[Shared, float]]:
+        """Prefixes that many requests share, most saved first, and how many seconds ago each was last met."""
+        now = self._now()
+        return [(prefix, now - prefix.last) for prefix in self._memory.shared(now)]
 
     def choose(
         self, hashes: tuple[int, ...], tokens: float, slo_class: str, key: str, without: Sequence[str] = ()

@@ -151,6 +151,22 @@ def test_settings_come_out_as_configured(path: Path, tmp_path: Path) -> None:
     assert "from-the-file" not in repr(settings)
 
 
+def test_channels_come_out_with_their_secret_and_without_showing_it(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("s3cret\n")
+    path = tmp_path / "fleet.toml"
+    path.write_text(
+        f'[[alerts.notify]]\nwebhook = "https://hooks.example/T0K3N"\nbearer_token_file = "{tmp_path}/token"\n'
+        '[[alerts.notify]]\nalertmanager = "http://am:9093"\nleast = "critical"\n'
+        '[[alerts.notify]]\ncommand = ["page-me", "--now"]\ntimeout = "2s"\n'
+    )
+    settings = agent_settings(load(path, {}))
+    hook, manager, command = settings.alerts.notify
+    assert (hook.kind, hook.headers) == ("webhook", (("Authorization", "Bearer s3cret"),))
+    assert (manager.kind, manager.url, manager.least) == ("alertmanager", "http://am:9093", "critical")
+    assert (command.kind, command.command, command.timeout_s) == ("command", ("page-me", "--now"), 2.0)
+    assert "s3cret" not in repr(settings) and "T0K3N" not in repr(settings)
+
+
 @pytest.mark.parametrize(
     ("more", "words"),
     [
@@ -158,6 +174,10 @@ def test_settings_come_out_as_configured(path: Path, tmp_path: Path) -> None:
         ('via = "keda"', "pool.p.via: 'keda' is not supported yet"),
         ("stabilise_down = 1", "stabilise_down 1 s is shorter than the measurement lag 10 s"),
         ('[alerts]\nmute = ["x"]', "alerts.mute: 'x' is unknown"),
+        ("[[alerts.notify]]\nleast = 'info'", "give exactly one of webhook, alertmanager or command"),
+        ('[[alerts.notify]]\nwebhook = "a"\ncommand = ["b"]', "give exactly one of"),
+        ('[[alerts.notify]]\nalertmanager = "am:9093"', "begins with http:// or https://"),
+        ('[[alerts.notify]]\ncommand = ["x"]\nleast = "grave"', "alerts.notify.0.least"),
         ('[act]\nmode = "act"', "act.mode: nothing here can be acted on"),
         ('[agent]\nlisten = "9400"', "agent.listen: '9400' is no HOST:PORT"),
         ('[[agent.tokens]]\nname = "a"\nfile = "/no/such"', "/no/such cannot be read"),

@@ -227,3 +227,25 @@ def test_the_order_of_workers_changes_nothing() -> None:
         one = place(request, workers, RoutingMemory(), draw, 0.0)[0].worker
         other = place(request, shuffled, RoutingMemory(), draw, 0.0)[0].worker
         assert one == other
+
+
+def test_a_prefix_that_requests_share_is_told_with_its_length_its_use_and_who_has_it() -> None:
+    memory = RoutingMemory()
+    for tail in range(3):
+        memory.remember((*COMMON, 1000 + tail), "w0" if tail else "w1", float(tail))
+    memory.remember((7001, 7002), "w0", 5.0)  # nobody forks from it
+    (shared,) = memory.shared(6.0)
+    assert (shared.end, shared.chunks, shared.requests, shared.forks) == (COMMON[-1], 16, 3, 3)
+    assert (shared.holders, shared.last) == (("w0", "w1"), 2.0)
+    memory.forget("w1")
+    assert memory.shared(6.0)[0].holders == ("w0",)
+
+
+def test_a_shared_prefix_is_forgotten_with_its_chunks() -> None:
+    memory = RoutingMemory(entries=4)
+    memory.remember((1, 2), "w0", 0.0)
+    memory.remember((1, 3), "w0", 0.0)
+    assert [s.end for s in memory.shared(0.0)] == [1]
+    memory.remember((10, 11, 12, 13), "w0", 1.0)
+    assert memory.shared(1.0) == []
+    memory.check()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import ssl
 import stat
+import sys
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -16,9 +18,10 @@ import pytest
 
 from opsconsole.client.agent import AgentClient
 from opsconsole.control import agent
+from opsconsole.control.agent import Parts
 from opsconsole.control.server import QuietServer, check_listen, sole_agent, unix_listener
-from opsconsole.control.settings import Listen, Mode, Role, Token
-from opsconsole.domain.records import FleetSnapshot, PlanKind
+from opsconsole.control.settings import AlertSettings, Channel, Listen, Mode, Role, Token
+from opsconsole.domain.records import FleetSnapshot, PlanKind, PrefixView
 from opsconsole.errors import AgentUnavailable, ConfigError, PlanRefused, UsageError
 
 Make = Callable[..., Awaitable[Any]]
@@ -72,7 +75,7 @@ async def test_findings_are_looked_for_beside_the_loop(make_stage: Make) -> None
         threads.append(threading.current_thread())
         return ({"rule": "PX101", "message": "a time at the head"},)
 
-    async with serving(await make_stage(), findings=look) as address, AgentClient(address) as client:
+    async with serving(await make_stage(), parts=Parts((), findings=look)) as address, AgentClient(address) as client:
         assert await client.findings() == ({"rule": "PX101", "message": "a time at the head"},)
     assert threads and threading.main_thread() not in threads
 
@@ -160,6 +163,56 @@ async def test_orders_are_checked_kept_and_shown(make_stage: Make) -> None:
         ):
             with pytest.raises(UsageError):
                 await client.hold(kind, pool, for_s=lasts)
+
+
+async def test_maintenance_names_a_pool_or_a_replica_and_never_everything(make_stage: Make) -> None:
+    async with serving(await make_stage()) as address, AgentClient(address, who="ann") as client:
+        assert await client.silence("*", "chat/w1", for_s=600) is None  # nothing fires there now
+        with pytest.raises(UsageError, match="name a pool or a replica"):
+            await client.silence("*")
+        assert any("* of chat/w1 silenced" in entry.text for entry in await client.journal(kind="alert"))
+
+
+async def test_prefixes_and_logs_are_told_where_somebody_knows_them(make_stage: Make) -> None:
+    shared = PrefixView("9f3c21aa", 1024, 12, 3, ("w1",), 5.0)
+
+    async def prefixes() -> tuple[PrefixView, ...]:
+        return (shared,)
+
+    def log_of(name: str, lines: int) -> list[str]:
+        if name != "w1":
+            raise UsageError(f"There is no log of {name}.")
+        return ["started", "ready"][-lines:]
+
+    parts = Parts((), prefixes=prefixes, log_of=log_of)
+    async with serving(await make_stage(), parts=parts) as address, AgentClient(address) as client:
+        assert await client.prefixes() == (shared,)
+        assert await client.logs("w1") == ("started", "ready") and await client.logs("w1", 1) == ("ready",)
+        with pytest.raises(UsageError, match="no log of w9"):
+            await client.logs("w9")
+
+
+async def test_an_agent_that_knows_neither_says_so(make_stage: Make) -> None:
+    async with serving(await make_stage()) as address, AgentClient(address) as client:
+        assert await client.prefixes() == ()
+        with pytest.raises(UsageError, match="cannot reach the logs"):
+            await client.logs("w1")
+
+
+async def test_what_fires_is_told_to_the_channels_of_the_configuration(make_stage: Make, tmp_path: Path) -> None:
+    heard = tmp_path / "heard"
+    script = f"import sys; open({str(heard)!r}, 'a').write(sys.stdin.read())"
+    channel = Channel("command", command=(sys.executable, "-c", script))
+    stage = await make_stage(alerts=AlertSettings(notify=(channel,)))
+    stage.source.ok = False
+    await stage.ticks(20)
+    async with serving(stage):
+        for _ in range(500):
+            if heard.exists() and heard.read_text().endswith("\n"):
+                break
+            await asyncio.sleep(0.02)
+    told = json.loads(heard.read_text())
+    assert (told["rule"], told["status"]) == ("source-failing", "firing")
 
 
 async def test_a_silence_keeps_an_alert_quiet(make_stage: Make) -> None:

@@ -6,8 +6,9 @@ import asyncio
 
 import pytest
 
-from opsconsole.local.front import RouterQueue, queue_length
-from tests.opsconsole.local.test_relay import front
+from opsconsole.clock import SystemClock
+from opsconsole.local.front import RouterPrefixes, RouterQueue, queue_length
+from tests.opsconsole.local.test_relay import front, member
 
 
 @pytest.mark.parametrize(
@@ -43,3 +44,24 @@ async def test_a_router_that_does_not_answer_is_unknown() -> None:
     queue = RouterQueue("http://127.0.0.1:9")
     assert await queue() is None
     await queue.close()
+
+
+async def test_shared_prefixes_are_told_to_who_knows_the_word_and_never_as_text() -> None:
+    async with front() as made:
+        made.know(member("w1", "http://127.0.0.1:9"))
+        for tail in range(3):
+            made.router.table.choose((11, 22, 100 + tail), 64.0, "default", "key")
+        clock = SystemClock()
+        ours, others = RouterPrefixes(made.url, "rt", clock), RouterPrefixes(made.url, "guess", clock)
+        (prefix,) = await ours()
+        assert (prefix.prefix, prefix.tokens, prefix.requests, prefix.forks) == ("00000000", 128.0, 3, 3)
+        assert prefix.holders == ("w1",) and 0 <= clock.now() - prefix.last_at < 5
+        assert await others() == ()
+        await ours.close()
+        await others.close()
+
+
+async def test_a_router_that_does_not_answer_shares_nothing() -> None:
+    nobody = RouterPrefixes("http://127.0.0.1:9", "rt", SystemClock())
+    assert await nobody() == ()
+    await nobody.close()
