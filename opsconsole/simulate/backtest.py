@@ -17,14 +17,17 @@ import numpy as np
 
 from opsconsole.errors import UsageError
 from opsconsole.simulate.fluid import simulate_fluid
+from opsconsole.simulate.knobs import TELLS_BOUNDS
 from opsconsole.simulate.latency import Latency
 from opsconsole.simulate.outcome import RunOutcome
 from opsconsole.simulate.outlooks import Said, Teller, forecasts
 from opsconsole.simulate.settings import DEFAULT_REPLICA, Arrival, ColdStart, FleetSettings, PolicyHandle, SloBounds
 from opsconsole.simulate.traces import ASSUMED, BIN_S, FEWEST_S, Floats, Lengths, Load, Trace, draw_requests, load_of
 from policies.baselines.static import Static
+from policies.decision import Decision, Policy
+from policies.memory import Memory
 from policies.registry import names, policy
-from policies.situation import CapacityFacts, Limits
+from policies.situation import CapacityFacts, Limits, Situation
 
 Fidelity = Literal["fluid", "request"]
 
@@ -34,6 +37,35 @@ WARM_SHARE = 0.4
 RUN_UP_S = 7200.0
 FLEET = 20.0  # replicas the clairvoyant schedule needs on average
 HEADROOM = 1.5  # of the clairvoyant peak: the laws' maximum
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A law that is told tighter bounds than the ones it is judged by."""
+
+    law: Policy
+    share: float
+
+    @property
+    def name(self) -> str:
+        return self.law.name
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return self.law.needs
+
+    @property
+    def period_s(self) -> float:
+        return self.law.period_s
+
+    def decide(self, situation: Situation, memory: Memory) -> tuple[Decision, Memory]:
+        slo = situation.slo
+        tight = replace(
+            slo,
+            ttft=None if slo.ttft is None else slo.ttft * self.share,
+            tpot=None if slo.tpot is None else slo.tpot * self.share,
+        )
+        return self.law.decide(replace(situation, slo=tight), memory)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -128,18 +160,17 @@ def handle_for(found: Stage, name: str, knobs: Mapping[str, float], settings: Fl
     """The live law by its name, with the forecasts it reads and, for oracles, the future."""
     if name not in names():
         raise UsageError(f"policy {name!r} is unknown: use one of {', '.join(names())}.")
-    law = policy(name, **knobs)
-    if isinstance(law, Static) and law.replicas is None:
-        law = replace(law, replicas=int(found.oracle(0.0).max()))
-    if isinstance(law, Static) and law.replicas is not None:
-        law = replace(law, replicas=round(law.replicas))
+    told = knobs.get(TELLS_BOUNDS)
+    law = policy(name, **{field: value for field, value in knobs.items() if field != TELLS_BOUNDS})
+    if isinstance(law, Static):
+        law = replace(law, replicas=round(law.replicas or found.oracle(0.0).max()))
     future: tuple[tuple[float, float], ...] = ()
     if name in ("oracle", "bound"):
         step = found.load.trace.step
         future = tuple((i * step, float(worth)) for i, worth in enumerate(found.worth))
     reads = bool(law.needs) or name == "predictive"
     teller = Teller(found.said, found.scale, found.begins) if reads and found.said else None
-    return PolicyHandle(law, teller, future, capacity=found.capacity)
+    return PolicyHandle(law if told is None else Told(law, told), teller, future, capacity=found.capacity)
 
 
 def run(

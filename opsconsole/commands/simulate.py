@@ -1,0 +1,86 @@
+"""`opsconsole simulate`: the live laws on a virtual fleet and a recorded load.
+
+Composes traces, cells and reports. The trap: what is printed must follow from the inputs alone, so nothing here tells
+how long a run took except on standard error.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from opsconsole.errors import UsageError
+
+if TYPE_CHECKING:
+    from opsconsole.simulate.traces import Trace
+
+app = typer.Typer(help="Backtests and what-ifs on a virtual fleet.", no_args_is_help=True)
+
+Traces = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="TRACE...",
+        help="A trace's file, a ServeGen directory, synthetic:NAME, or prometheus:URL with --query.",
+    ),
+]
+POLICIES = "oracle,static,hpa-queue,hpa-kv,hpa-gpu,hpa-ttft,keda-epp,kpa,wva-v2,dynamo-constant,dynamo-arima,"
+POLICIES += "dynamo-kalman,reactive,predictive"
+
+
+@app.callback()
+def simulate() -> None:
+    """Backtests and what-ifs on a virtual fleet."""
+
+
+@app.command()
+def backtest(
+    traces: Traces,
+    policy: Annotated[str, typer.Option("--policy", metavar="NAME,...", help="Laws to run.")] = POLICIES,
+    cold_start: Annotated[str, typer.Option("--cold-start", metavar="TIME,...")] = "120s",
+    fidelity: Annotated[str, typer.Option("--fidelity", help="fluid (days) or request (hours).")] = "fluid",
+    scale: Annotated[
+        float, typer.Option("--scale", help="Factor on demand; 0 finds the one at which --fleet replicas are needed.")
+    ] = 0.0,
+    fleet: Annotated[float, typer.Option("--fleet", help="Replicas the clairvoyant schedule needs on average.")] = 20.0,
+    swept: Annotated[bool, typer.Option("--sweep", help="Turn each law's own knob until it meets the target.")] = False,
+    requests_only: Annotated[bool, typer.Option("--requests-only", help="Leave recorded token counts aside.")] = False,
+    prompt_tokens: Annotated[float, typer.Option("--prompt-tokens", help="Mean, where a trace has none.")] = 1000.0,
+    output_tokens: Annotated[float, typer.Option("--output-tokens", help="Mean, where a trace has none.")] = 100.0,
+    ttft: Annotated[str, typer.Option("--ttft", metavar="TIME")] = "1s",
+    tpot: Annotated[str, typer.Option("--tpot", metavar="TIME")] = "50ms",
+    target: Annotated[str, typer.Option("--target", help="Share of requests that should meet both.")] = "99%",
+    window: Annotated[str, typer.Option("--window", metavar="FROM,TO", help="Only this part, as 6d,7d.")] = "",
+    query: Annotated[str, typer.Option("--query", help="PromQL of requests/s, with prometheus:URL.")] = "",
+    history: Annotated[str, typer.Option("--history", metavar="TIME", help="With prometheus:URL.")] = "14d",
+    seed: Annotated[int, typer.Option("--seed")] = 1,
+    cache: Annotated[Path | None, typer.Option("--cache", metavar="DIR", help="Keep finished cells here.")] = None,
+    output: Annotated[str, typer.Option("--output", "-o", help="table or json.")] = "table",
+    html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Also write a picture.")] = None,
+) -> None:
+    """Run laws on recorded loads: who meets the SLO, with how many GPU-hours.
+
+    Examples:
+
+      opsconsole simulate backtest synthetic:diurnal --policy oracle,keda-epp,predictive --cold-start 120s,300s
+
+      opsconsole simulate backtest trace.csv.gz --policy static,reactive,predictive --sweep --html front.html
+
+      opsconsole simulate backtest prometheus:http://prom:9090 --query 'sum(rate(vllm:request_success_total[1m]))'
+    """
+    from opsconsole.commands.simulate_run import Options, backtest_text, moments, part, read
+
+    if output not in ("table", "json"):
+        raise UsageError(f"--output {output}: give table or json.")
+    if fidelity not in ("fluid", "request"):
+        raise UsageError(f"--fidelity {fidelity}: give fluid or request.")
+    options = Options.checked(
+        policies=policy, cold_starts=cold_start, fidelity=fidelity, scale=scale, fleet=fleet, swept=swept,
+        lengths=(prompt_tokens, output_tokens), bounds=(ttft, tpot, target), seed=seed, cache=cache,
+    )  # fmt: skip
+    loads: list[Trace] = []
+    for name in traces:
+        found = part(read(name, seed, query, moments(history)), window)
+        loads.append(found.without_tokens() if requests_only else found)
+    typer.echo(backtest_text(loads, options, output, html))

@@ -1,0 +1,145 @@
+"""What `opsconsole simulate backtest` does once its words are understood: reads loads, runs cells, writes reports.
+
+It knows simulate and no terminal beyond a line of progress on standard error. The trap: options are checked before any
+trace is read, so that a misspelt law does not cost a minute first.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import typer
+
+from opsconsole.commands.moments import duration
+from opsconsole.config import share
+from opsconsole.errors import UsageError
+from opsconsole.simulate.backtest import Fidelity, stage
+from opsconsole.simulate.cells import Drawer, forecast_version
+from opsconsole.simulate.importers import read_trace
+from opsconsole.simulate.price import price, sentences, to_json
+from opsconsole.simulate.report import Table, as_json, as_text, table_of
+from opsconsole.simulate.settings import SloBounds
+from opsconsole.simulate.sweep import Bench, Cell, sweep
+from opsconsole.simulate.synthetic import PREFIX, synthetic
+from opsconsole.simulate.traces import Lengths, Trace
+from policies.registry import REGISTRY, names
+
+PROMETHEUS = "prometheus:"
+LONGEST_REQUEST_S = 6 * 3600.0  # what the request level is meant for
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Checked options of a backtest."""
+
+    policies: tuple[str, ...]
+    cold_starts: tuple[float, ...]
+    fidelity: Fidelity
+    scale: float | None
+    fleet: float
+    swept: bool
+    lengths: Lengths
+    slo: SloBounds
+    seed: int
+    cache: Path | None
+
+    @classmethod
+    def checked(
+        cls, *, policies: str, cold_starts: str, fidelity: str, scale: float, fleet: float, swept: bool,
+        lengths: tuple[float, float], bounds: tuple[str, str, str], seed: int, cache: Path | None,
+    ) -> Options:  # fmt: skip
+        laws = tuple(word.strip() for word in policies.split(",") if word.strip())
+        for law in laws:
+            if law not in names():
+                raise UsageError(f"policy {law!r} is unknown: use one of {', '.join(names())}.")
+        starts = tuple(moments(word) for word in cold_starts.split(",") if word.strip())
+        if not laws or not starts:
+            raise UsageError("a backtest needs at least one --policy and one --cold-start.")
+        for name, value in (("--fleet", fleet), ("--prompt-tokens", lengths[0]), ("--output-tokens", lengths[1])):
+            if not (math.isfinite(value) and value >= 1):
+                raise UsageError(f"{name} {value:g} must be 1 or more.")
+        if not (math.isfinite(scale) and scale >= 0):
+            raise UsageError(f"--scale {scale:g} must be above 0, or 0 to be found.")
+        return cls(
+            laws, starts, cast(Fidelity, fidelity), scale or None, fleet, swept, Lengths(*lengths),
+            SloBounds(moments(bounds[0]), moments(bounds[1]), _share(bounds[2])), seed, cache,
+        )  # fmt: skip
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(need for law in self.policies for need in REGISTRY[law].needs))
+
+
+def moments(text: str) -> float:
+    """Seconds of `300s`."""
+    return duration(text.strip())
+
+
+def _share(text: str) -> float:
+    try:
+        return float(cast(float, share(text)))
+    except ValueError as error:
+        raise UsageError(f"--target: {error}.") from None
+
+
+def read(source: str, seed: int, query: str, span: float) -> Trace:
+    """A load by its name."""
+    if source.startswith(PREFIX):
+        return synthetic(source.removeprefix(PREFIX), seed)
+    if source.startswith(PROMETHEUS):
+        from opsconsole.simulate.prometheus_history import read_prometheus
+
+        return read_prometheus(source.removeprefix(PROMETHEUS), query, span)
+    if "://" in source:
+        raise UsageError(f"{source}: for a Prometheus server write {PROMETHEUS}{source} and give --query.")
+    return read_trace(source, seed)
+
+
+def part(trace: Trace, window: str) -> Trace:
+    """Only FROM to TO of a trace."""
+    if not window:
+        return trace
+    words = window.split(",")
+    if len(words) != 2:
+        raise UsageError(f"--window {window}: give FROM,TO as 6d,7d.")
+    return trace.window(moments(words[0]), moments(words[1]))
+
+
+def backtest_text(loads: list[Trace], options: Options, output: str, html: Path | None) -> str:
+    """Everything run; the report as text."""
+    tables = [table for load in loads for table in _tables(load, options)]
+    starts = [price(c.policy, t.cold_s, c.outcome) for t in tables for c in t.cells if c.knob is None]
+    several = len(options.cold_starts) > 1 and len(loads) == 1
+    if html is not None:
+        from opsconsole.simulate.html import page
+
+        html.write_text(page(tables, "Backtest"), encoding="utf-8")
+    if output == "json":
+        extra: dict[str, Any] = {"seed": options.seed, "starts": to_json(starts) if len(loads) == 1 else []}
+        return as_json(tables, extra)
+    return as_text(tables, sentences(starts) if several else ())
+
+
+def _tables(load: Trace, options: Options) -> list[Table]:
+    if options.fidelity == "request" and load.seconds * 0.6 > LONGEST_REQUEST_S:
+        raise UsageError(
+            f"{load.name} spans {load.seconds / 3600:.1f} h: request by request is for {LONGEST_REQUEST_S / 3600:g} h "
+            f"or less of scored time; give --window FROM,TO, or --fidelity fluid."
+        )
+    reads = any(law == "predictive" for law in options.policies)
+    found = stage(
+        load, scale=options.scale, fleet=options.fleet, lengths=options.lengths, slo=options.slo, needs=options.needs,
+        cache=options.cache, version=forecast_version(), forecast=reads or bool(options.needs),
+    )  # fmt: skip
+    tables = []
+    for cold_s in options.cold_starts:
+        bench = Bench(found, cold_s, options.slo, options.fidelity, options.seed, Drawer(options.cache))
+        cells: list[Cell] = []
+        for law in options.policies:
+            typer.echo(f"{load.name}, {cold_s:g} s, {law}", err=True)
+            cells += sweep(bench, law) if options.swept else (bench.cell(law),)
+        tables.append(table_of(found, cold_s, options.fidelity, options.slo, cells))
+    return tables

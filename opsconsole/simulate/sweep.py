@@ -1,0 +1,123 @@
+"""A law's knob turned until its curve crosses the wanted attainment: its published value first, then by halving.
+
+Cells come from the drawer where they were run before. The trap: the search takes attainment to rise with generosity; a
+law that swings does not keep to that, and its best point found is then only a point found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from opsconsole.simulate.backtest import Fidelity, Stage, run, settings_for
+from opsconsole.simulate.cells import Drawer, code_version
+from opsconsole.simulate.knobs import KNOBS
+from opsconsole.simulate.outcome import RunOutcome
+from opsconsole.simulate.pareto import Point
+from opsconsole.simulate.settings import SloBounds
+
+HINDSIGHT = ("oracle", "bound")  # they know the future and have no knob
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One run: the law, its knob (None: as published), and what it came to."""
+
+    policy: str
+    knob: float | None
+    outcome: Mapping[str, Any]
+
+    @property
+    def point(self) -> Point:
+        return Point(self.outcome["attainment"] or 0.0, self.outcome["gpu_hours"], self.knob)
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """Everything of a cell but the law and its knob."""
+
+    stage: Stage
+    cold_s: float
+    slo: SloBounds
+    fidelity: Fidelity = "fluid"
+    seed: int = 1
+    drawer: Drawer = Drawer(None)  # noqa: RUF009  holds no state but its folder
+
+    def cell(self, name: str, knob: float | None = None) -> Cell:
+        """Run it, or read it where it has been run with the same inputs."""
+        knobs = {} if knob is None else {KNOBS[name].field: knob}
+        inputs = self._inputs(name, knobs)
+        outcome = self.drawer.read(inputs)
+        if outcome is None:
+            found = run(self.stage, name, self.cold_s, knobs, fidelity=self.fidelity, slo=self.slo, seed=self.seed)
+            outcome = plain(found)
+            self.drawer.keep(inputs, outcome)
+        return Cell(name, knob, outcome)
+
+    def _inputs(self, name: str, knobs: Mapping[str, float]) -> dict[str, Any]:
+        stage = self.stage
+        return {
+            "trace": stage.trace.digest(),
+            "scale": stage.scale,
+            "lengths": repr(stage.load.lengths),
+            "policy": name,
+            "knobs": dict(knobs),
+            "cold_start_s": self.cold_s,
+            "settings": repr(settings_for(stage, self.cold_s, self.slo, self.seed)),
+            "fidelity": self.fidelity,
+            "code": code_version(name, self.fidelity),
+        }
+
+
+def plain(outcome: RunOutcome) -> dict[str, Any]:
+    """The outcome for tables: numbers only, no timeline and no rows."""
+    return {k: v for k, v in outcome.to_json().items() if k not in ("replica_timeline", "request_rows")}
+
+
+def sweep(bench: Bench, name: str, told: Callable[[Cell], None] = lambda _: None) -> tuple[Cell, ...]:
+    """Published value first; then the two neighbouring values between which the target lies."""
+    if name in HINDSIGHT:
+        cells = {None: bench.cell(name)}
+        told(cells[None])
+        return tuple(cells.values())
+    values = static_values(bench) if name == "static" else KNOBS[name].values
+    published = KNOBS[name].published
+    found: dict[float | None, Cell] = {}
+
+    def attained(knob: float | None) -> float:
+        if knob not in found:
+            found[knob] = bench.cell(name, knob)
+            told(found[knob])
+        return found[knob].point.attainment
+
+    low, high = -1, len(values)  # the last that misses and the first that meets the target, as far as known
+    meets = attained(None) >= bench.slo.target
+    if published is not None:
+        place = sum(1 for value in values if _before(value, published, values))
+        low, high = (low, place) if meets else (place if published in values else place - 1, high)
+    if high == len(values) > low + 1:
+        if attained(values[-1]) < bench.slo.target:  # one cell for a law that never meets it
+            return tuple(found.values())
+        high -= 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if attained(values[middle]) >= bench.slo.target else (middle, high)
+    return tuple(found.values())
+
+
+def _before(value: float, published: float, values: tuple[float, ...]) -> bool:
+    """Whether `value` is stingier than the published one, in the order of the list."""
+    rising = values[-1] > values[0]
+    return value < published if rising else value > published
+
+
+def static_values(bench: Bench) -> tuple[float, ...]:
+    """Counts from half the mean need to the peak, about a tenth apart."""
+    worth = bench.stage.worth
+    least, most = max(1.0, float(worth.mean()) / 2), float(bench.stage.oracle(0.0).max())
+    found = {round(least)}
+    while least < most:
+        least *= 1.08
+        found.add(min(round(least), round(most)))
+    return tuple(float(n) for n in sorted(found))
