@@ -7,6 +7,7 @@ data, the last thing that happens to the target is `limits.enforce`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -149,8 +150,11 @@ def _hold(situation: Situation) -> RuleResult | None:
         return RuleResult("owner", inputs, situation.want, Verdict.HOLDS, text)
     if situation.paused_until is not None and situation.now < situation.paused_until:
         left = situation.paused_until - situation.now
-        text = f"hold at {situation.want}: paused for another {seconds(left)}"
-        return RuleResult("pause", (Input("left", left, "s"),), situation.want, Verdict.HOLDS, text)
+        ends = math.isfinite(left)
+        how_long = f"for another {seconds(left)}" if ends else "until somebody resumes"
+        inputs = (Input("left", left, "s"),) if ends else ()
+        text = f"hold at {situation.want}: paused {how_long}"
+        return RuleResult("pause", inputs, situation.want, Verdict.HOLDS, text)
     return None
 
 

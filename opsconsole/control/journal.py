@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from opsconsole.control.alerts import Change, Silence
 from opsconsole.control.deciding import Decided
 from opsconsole.control.logs import log_entries
-from opsconsole.control.mode import Holds, sentence
+from opsconsole.control.mode import Holds, words
 from opsconsole.control.regret import STATE_KEY
 from opsconsole.control.words import decision_text
 from opsconsole.domain.records import DecisionView, FleetSnapshot, HoldView, JournalEntry, RegretView
@@ -88,7 +88,7 @@ class Journal:
     def write_holds(self, holds: Holds, order: HoldView) -> None:
         """A standing order, in force from the next tick and after every restart."""
         self.store.put_state("holds", holds.to_json(), order.at)
-        self.say(order.at, "mode", order.pool, sentence(order, order.at), order.by)
+        self.say(order.at, "mode", order.pool, words(order, order.at), order.by)
 
     def write_silences(self, silences: Sequence[Silence], newest: Silence, at: float) -> None:
         self.store.put_state("silences", json.dumps([to_json(s) for s in silences]), at)

@@ -6,6 +6,7 @@ directions, and nothing else; minimum, pins and what people ask for go on.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 from opsconsole.control.settings import Mode
@@ -13,7 +14,6 @@ from opsconsole.domain.records import HoldView
 from opsconsole.domain.wire import dumps, from_json
 from opsconsole.errors import PlanRefused, UsageError
 
-FOREVER_S = 10 * 365 * 86400.0
 KINDS = ("pause", "resume", "pin")
 
 
@@ -54,8 +54,8 @@ class Holds:
         return self if len(kept) == len(self.items) else replace(self, items=kept)
 
     def paused_until(self, pool: str, now: float) -> float | None:
-        """Unix seconds until when automatic changes of the pool are paused; far ahead when until resumed."""
-        ends = [h.until if h.until is not None else now + FOREVER_S for h in self._of("pause", pool, now)]
+        """Unix seconds until when automatic changes of the pool are paused; infinite when until resumed."""
+        ends = [h.until if h.until is not None else math.inf for h in self._of("pause", pool, now)]
         return max(ends, default=None)
 
     def pinned_minimum(self, pool: str, now: float) -> int | None:
@@ -77,7 +77,12 @@ class Holds:
 
 
 def sentence(order: HoldView, now: float) -> str:
-    """The order in words, with what is left of it."""
+    """The order in words, with what is left of it and who gave it."""
+    return words(order, now, f" by {order.by}")
+
+
+def words(order: HoldView, now: float, by: str = "") -> str:
+    """The order in words, for where it is said otherwise who gave it."""
     where = order.pool or "every pool"
     what = {
         "pause": f"{where} is paused",
@@ -86,7 +91,7 @@ def sentence(order: HoldView, now: float) -> str:
     }[order.kind]
     left = "" if order.until is None else f" for {span(order.until - now)}"
     note = f": {order.note}" if order.note else ""
-    return f"{what}{left} by {order.by}{note}"
+    return f"{what}{left}{by}{note}"
 
 
 def span(seconds: float) -> str:

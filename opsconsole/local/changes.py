@@ -65,16 +65,28 @@ class Acts:
             waiting = [name for name in act.coming if (w := workers.get(name)) is not None and not w.is_ready]
             waiting += [name for name in act.leaving if (w := workers.get(name)) is not None and w.phase is Phase.DRAIN]
             act.cut = sum(self.cuts.get(name, 0) for name in act.leaving)
-            act.detail = f"waiting for {', '.join(waiting)}" if waiting else _words(act)
+            act.detail = f"waiting for {', '.join(waiting)}" if waiting else _words(act, workers)
             act.ended_at = None if waiting else now
         status = "running" if act.ended_at is None else "done"
         return {"status": status, "at": act.ended_at or now, "detail": act.detail, "streams_cut": act.cut}
 
 
-def _words(act: Act) -> str:
-    parts = [f"{', '.join(act.coming)} useful"] if act.coming else []
-    if act.leaving:
-        parts.append(f"{', '.join(act.leaving)} gone, {act.cut} streams cut")
-    if act.returning:
-        parts.append(f"{', '.join(act.returning)} serving again")
-    return "; ".join(parts) or "nothing was to be done"
+def _words(act: Act, workers: Workers) -> str:
+    """What came of it; a later change may have undone a part."""
+    useful, withdrawn = _parted(act.coming, workers)
+    taken_back, gone = _parted(act.leaving, workers)
+    cut = f"{act.cut} stream{'' if act.cut == 1 else 's'} cut"
+    parts = (
+        (useful, "useful"),
+        (withdrawn, "gone before it was useful"),
+        (gone, f"gone, {cut}"),
+        (taken_back, "taken back before it was gone"),
+        (act.returning, "serving again"),
+    )
+    return "; ".join(f"{', '.join(names)} {word}" for names, word in parts if names) or "nothing was to be done"
+
+
+def _parted(names: tuple[str, ...], workers: Workers) -> tuple[list[str], list[str]]:
+    """Those that are still there, and those that are not."""
+    there = [name for name in names if workers.get(name) is not None]
+    return there, [name for name in names if name not in there]

@@ -194,7 +194,7 @@ def _replicas(session: Session, kind: str, words: list[str], production: bool) -
     if len(pools) > 1:
         return f"the marked replicas are of several pools ({', '.join(sorted(pools))}); one at a time"
     streams = [r.streams for r in snapshot.replicas if r.replica in full and r.streams is not None]
-    facts = (f"{sum(streams)} streams run there now",) if streams else ()
+    facts = (f"{sum(streams)} {'stream runs' if sum(streams) == 1 else 'streams run'} there now",) if streams else ()
     return Change(kind, pools.pop(), tuple(full), production=production, facts=facts)
 
 

@@ -13,6 +13,7 @@ from datetime import UTC
 from typing import Any
 
 from textual.app import App
+from textual.driver import Driver
 from textual.screen import Screen
 
 from opsconsole.clock import Clock, SystemClock
@@ -77,6 +78,15 @@ class ConsoleApp(App[int]):
         for name in theme.THEMES:
             self.register_theme(theme.textual_theme(name))
         self.theme = f"ops-{theme_name}"
+
+    def get_driver_class(self) -> type[Driver]:
+        """The platform's own, made to outlive its terminal."""
+        found = super().get_driver_class()
+        if "linux_driver" not in found.__module__:
+            return found
+        from opsconsole.tui.terminal import lasting
+
+        return lasting(found)
 
     def get_default_screen(self) -> Screen[Any]:
         return ConsoleScreen(id="_default")

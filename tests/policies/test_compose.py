@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -166,6 +167,8 @@ def test_a_pause_holds_and_says_for_how_long(situation: Make) -> None:
     decision, _ = decide(situation(2, each={"waiting": 50.0}, paused_until=1600.0), Memory())
     assert (decision.target, decision.held, decision.binding) == (2, True, "pause")
     assert decision.reason == "hold at 2: paused for another 600 s"
+    decision, _ = decide(situation(2, each={"waiting": 50.0}, paused_until=math.inf), Memory())
+    assert decision.reason == "hold at 2: paused until somebody resumes"
 
 
 def test_a_pause_ends(situation: Make) -> None:

@@ -67,7 +67,8 @@ def _plan(plan: Plan | None, change: Change, cells: int) -> list[Line]:
     grows = plan.to_count is not None and plan.from_count is not None and plan.to_count >= plan.from_count
     if plan.streams_at_risk is not None and not (grows and not plan.streams_at_risk):
         wait = f"; a drain waits up to {fmt.span(plan.deadline)} for them" if plan.deadline is not None else ""
-        out += _said("streams", f"{plan.streams_at_risk} run where work would stop{wait}", "text", cells)
+        run = "runs" if plan.streams_at_risk == 1 else "run"
+        out += _said("streams", f"{plan.streams_at_risk} {run} where work would stop{wait}", "text", cells)
     for warning in plan.warnings:
         out += _said("!", warning, "bad", cells)
     out += _said("dry run", f"accepted, version {plan.version or '--'}; refused if the fleet moves first", "dim", cells)

@@ -120,6 +120,20 @@ def test_a_change_is_running_until_what_it_drains_is_gone_and_tells_the_streams_
     assert found["detail"] == "w1 gone, 2 streams cut"
 
 
+def test_a_change_that_a_later_one_undid_is_told_as_that() -> None:
+    workers, acts = Workers(2), Acts()
+    stays, starts = ready(workers, 0.0), workers.add(0.0, 0.0)
+    acts.take("p1", Act("scale", 0.0, coming=("w2",)))
+    workers.gone(starts, "w2 is gone", 1.0)
+    workers.enter(stays, Phase.DRAIN, 1.0)
+    acts.take("p2", Act("drain", 1.0, leaving=("w1",)))
+    workers.returned(stays, 2.0)
+    found = [acts.follow(act, workers, 3.0) for act in ("p1", "p2")]
+    assert [each and each["detail"] for each in found] == [
+        "w2 gone before it was useful", "w1 taken back before it was gone",
+    ]  # fmt: skip
+
+
 def test_a_change_never_taken_is_unknown() -> None:
     assert Acts().follow("p9", Workers(1), 0.0) is None
 

@@ -56,7 +56,7 @@ class Up:
     """The program in its pane, and what is known of its processes."""
 
     def __init__(self, folder: Path) -> None:
-        self.data, self.port = folder / "data", free_port()
+        self.home, self.data, self.port = folder, folder / "data", free_port()
         (folder / ".config" / "opsconsole").mkdir(parents=True)
         (folder / ".config" / "opsconsole" / "config.toml").write_text('[tui]\nproduction = ["*"]\n')
         command = f"{sys.executable} -m opsconsole up --workers 1:2 --port {self.port} --data-dir {self.data}"
@@ -83,13 +83,13 @@ class Up:
         self.pane.shows("no dialog", lambda text: "Esc closes" not in text and "Esc cancel" not in text)
 
     def processes(self) -> list[str]:
-        """Command lines that name our data folder; zombies have none."""
+        """Command lines of what runs with our HOME, the workers included; zombies have none."""
         found = []
         for entry in Path("/proc").iterdir():
-            if entry.name.isdigit():
-                with suppress(OSError):
+            with suppress(OSError):
+                if entry.name.isdigit() and f"HOME={self.home}\0" in (entry / "environ").read_text(errors="replace"):
                     found.append((entry / "cmdline").read_text().replace("\0", " "))
-        return [line for line in found if str(self.data) in line]
+        return [line for line in found if "opsconsole" in line and line.partition(" ")[0].endswith("python")]
 
     def journal(self) -> list[str]:
         with sqlite3.connect(self.data / "opsconsole.db") as connection:
@@ -128,11 +128,11 @@ def test_an_operator_scales_drains_under_load_looks_and_leaves(up: Up) -> None:
 def pauses_the_scaling(up: Up) -> None:
     """By hand from now on: nothing may move but what is typed."""
     up.pane.keys("P")
-    up.pane.sees("Pause automatic scaling of local", "none is carried out until somebody resumes")
+    up.pane.sees("Pause automatic scaling of local", "until somebody resumes")
     up.confirm("local", "night shift")
     up.pane.sees("result", "done")
     up.close()
-    up.pane.sees("local is paused", "night shift")
+    up.pane.sees("local is paused: night shift by", "paused until somebody resumes")
 
 
 def scales_to_two(up: Up) -> None:
@@ -155,7 +155,7 @@ def drains_one_under_its_streams_and_takes_it_back(up: Up) -> None:
         stream.start()
     up.pane.shows("work on both", lambda text: all(re.search(rf"{w} +OK +0 +[1-9]", text) for w in ("w1", "w2")))
     up.pane.keys(*":drain w2", "Enter")
-    up.pane.sees("Drain w2", "2 -> 1 replicas", "stop routing to w2", "run where work would stop")
+    up.pane.sees("Drain w2", "2 -> 1 replicas", "stop routing to w2", "where work would stop")
     up.confirm("w2", "swap")
     up.pane.sees("draining 1")
     up.close()
@@ -166,6 +166,7 @@ def drains_one_under_its_streams_and_takes_it_back(up: Up) -> None:
     up.pane.sees("serving again")
     up.close()
     up.becomes(w1="OK", w2="OK")
+    up.pane.sees("w2 taken back")
     for stream in streams:
         stream.join(90)
     assert all(stream.is_whole for stream in streams), [(s.lines[-1:], len(s.lines), s.error) for s in streams]
