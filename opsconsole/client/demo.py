@@ -20,7 +20,8 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from opsconsole.client.demo_agent import DemoAgent
-from opsconsole.client.demo_views import FINDINGS, forecasts
+from opsconsole.client.demo_extras import FINDINGS, log_of, prefixes
+from opsconsole.client.demo_views import forecasts
 from opsconsole.clock import Clock, SystemClock
 from opsconsole.domain.records import FleetSnapshot, HoldView
 from opsconsole.domain.wire import dumps, to_json
@@ -47,6 +48,8 @@ class DemoApi:
                 Route("/v1/alerts", self._alerts, methods=get),
                 Route("/v1/findings", self._findings, methods=get),
                 Route("/v1/holds", self._holds, methods=get),
+                Route("/v1/prefixes", self._prefixes, methods=get),
+                Route("/v1/logs", self._logs, methods=get),
                 Route("/v1/plans", self._plan, methods=post),
                 Route("/v1/intents", self._intent, methods=post),
                 Route("/v1/silences", self._silence, methods=post),
@@ -126,6 +129,14 @@ class DemoApi:
 
     async def _holds(self, request: Request) -> Response:
         return _items(self._agent.holds)
+
+    async def _prefixes(self, request: Request) -> Response:
+        return _items(list(prefixes(self._agent.world)))
+
+    async def _logs(self, request: Request) -> Response:
+        query = request.query_params
+        lines = log_of(self._agent.world, query.get("replica", ""))
+        return JSONResponse({"lines": lines[-int(query.get("lines", 200)) :]})
 
     async def _plan(self, request: Request) -> Response:
         body = await request.json()

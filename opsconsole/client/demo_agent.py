@@ -52,6 +52,7 @@ class DemoAgent:
         self.decided: dict[str, DecisionView] = {}
         self.past_decisions: deque[DecisionView] = deque(maxlen=2000)
         self.hindsight = Hindsight()
+        self._told: set[float] = set()  # when decisions that wanted a change became journal lines
         self.holds: list[HoldView] = []
         self.silenced: dict[tuple[str, str], tuple[float, str]] = {}
         self._plans: dict[str, tuple[Plan, int]] = {}
@@ -86,7 +87,7 @@ class DemoAgent:
             if last is None or at - last.at >= DECIDE_S:
                 self._decide(pool, at)
         for judged in self.hindsight.due(at, self.world.pools):
-            if judged.regret is not None and judged.current != judged.target:
+            if judged.regret is not None and judged.at in self._told:
                 self.note("regret", judged.pool, judged.regret.text, decision=judged)
         self._follow(at)
 
@@ -153,6 +154,8 @@ class DemoAgent:
         self.past_decisions.append(made)
         if before is None or (before.target, before.current, before.held) != (target, pool.want, held):
             self.note("decision", pool.name, reason, decision=made)
+            if target != pool.want:
+                self._told.add(at)
         self._advice(pool, made, at, paused)
 
     def _advice(self, pool: DemoPool, made: DecisionView, at: float, paused: bool) -> None:

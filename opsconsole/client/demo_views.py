@@ -216,9 +216,3 @@ RECORD = tuple(
     LeadRecord(60.0 * i, 240 - 4 * i, 0.34 - 0.015 * i, (0.1 + i / 400, 0.51, 0.92 - i / 500))
     for i in (1, 2, 5, 10, 15)
 )
-FINDINGS: tuple[dict[str, object], ...] = (
-    {"rule": "PX101", "name": "timestamp-before-stable", "severity": "error", "path": "messages[0].content", "char": 61,
-     "message": "a clock time stands before 1,790 tokens that never change; move it behind them",
-     "family": "demo-agent", "requests_touched": 214, "requests_total": 230, "tokens_lost": 384_000,
-     "stable_tokens": 1790, "reuse_before": 0.02, "reuse_after": 0.91, "advice": "move it to the last message"},
-)  # fmt: skip

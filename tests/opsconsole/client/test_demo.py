@@ -64,6 +64,12 @@ async def test_everything_a_screen_asks_for_is_answered(client: AgentClient) -> 
     assert past is not None and past.at <= START - 300 and past.replicas
     await client.alerts()
     assert [found["rule"] for found in await client.findings()] == ["PX101"] and await client.holds() == ()
+    shared = await client.prefixes()
+    assert shared and shared[0].holders and shared[0].requests > shared[0].forks
+    name = next(r.replica for r in snapshot.replicas if r.state is ReplicaState.OK)
+    assert "made up" in (await client.logs(name))[0] and len(await client.logs(name, 2)) == 2
+    with pytest.raises(UsageError, match="no such replica"):
+        await client.logs("nobody")
     async for streamed in client.stream():
         assert streamed.tick >= snapshot.tick
         break
