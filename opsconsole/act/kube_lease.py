@@ -249,6 +249,30 @@ class Lease:
         return mapping(mapping(self._held or {}, "metadata"), "annotations")
 
 
+class NoLease:
+    """For an agent that only watches: nobody leads it, and it may write nothing."""
+
+    leads = False
+    words = None
+    holder = None
+    address = None
+
+    def fence(self, seconds: float) -> None:
+        raise PlanRefused("This agent only watches: it holds no lease and writes nothing.")
+
+    def acts(self) -> Mapping[str, Any]:
+        return {}
+
+    async def note(self, acts: Mapping[str, Any]) -> None:
+        self.fence(0.0)
+
+    async def start(self) -> None:
+        """Nothing to campaign for."""
+
+    async def close(self) -> None:
+        """Nothing to let go of."""
+
+
 def identity(host: str, pid: int, token: str) -> str:
     """Unique for a process: names of pods repeat after a restart, and so do process ids."""
     return f"{host}_{pid}_{token}"

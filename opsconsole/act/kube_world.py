@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from opsconsole.act.board import Board
 from opsconsole.act.kube_acts import Act, Acts
 from opsconsole.act.kube_events import Herald
-from opsconsole.act.kube_lease import Lease
+from opsconsole.act.kube_lease import Lease, NoLease
 from opsconsole.act.kube_look import KubePool, Look
 from opsconsole.act.kube_owners import Self
 from opsconsole.act.kube_routing import Knock
@@ -64,7 +64,7 @@ class World:
 
     api: KubeApi
     clock: Clock
-    lease: Lease
+    lease: Lease | NoLease
     scaler: Scaler
     herald: Herald
     me: Self

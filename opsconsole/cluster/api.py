@@ -9,6 +9,7 @@ again only where the caller says that twice is as good as once (a resourceVersio
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import json
 import os
 import random
@@ -42,6 +43,7 @@ class Place:
 
 async def connect(place: Place) -> Any:
     """An `ApiClient` of the asyncio client, with a configuration of its own. Nothing is sent yet."""
+    _installed()
     from kubernetes.aio import client, config
     from kubernetes.aio.config import ConfigException
 
@@ -65,6 +67,7 @@ def namespace_of(place: Place) -> str:
     """The namespace meant where none is said: the context's, else the pod's own, else `default`."""
     if place.namespace:
         return place.namespace
+    _installed()
     if _is_inside(place):
         return _NAMESPACE_FILE.read_text("utf-8").strip() if _NAMESPACE_FILE.is_file() else "default"
     from kubernetes.aio.config import ConfigException
@@ -76,6 +79,11 @@ def namespace_of(place: Place) -> str:
         return "default"  # the connection itself will say what is wrong
     chosen = next((c for c in contexts if c["name"] == place.context), None) if place.context else current
     return str(((chosen or {}).get("context") or {}).get("namespace") or "default")
+
+
+def _installed() -> None:
+    if importlib.util.find_spec("kubernetes") is None:
+        raise ConfigError("Talking to a cluster needs the kubernetes extra: pip install 'opsconsole[kubernetes]'.")
 
 
 def _is_inside(place: Place) -> bool:

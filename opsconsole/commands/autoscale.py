@@ -34,6 +34,9 @@ def autoscale(
         str, typer.Option("--prometheus", metavar="URL", help="A server that scrapes the engines.")
     ] = "",
     kubernetes: Annotated[str, typer.Option("--kubernetes", metavar="SELECTOR", help="Pods, such as app=vllm.")] = "",
+    kubeconfig: Annotated[Path | None, typer.Option("--kubeconfig", help="As kubectl takes it.")] = None,
+    context: Annotated[str, typer.Option("--context", help="Of the kubeconfig; default: its current one.")] = "",
+    namespace: Annotated[str, typer.Option("--namespace", "-n", help="Default: the context's.")] = "",
     once: Annotated[bool, typer.Option("--once", help="Decide once, print it, change nothing.")] = False,
     explain: Annotated[bool, typer.Option("--explain", help="With --once: the whole reasoning.")] = False,
     recording: Annotated[Path | None, typer.Option("--recording", help="With --once: a recorded fleet.")] = None,
@@ -48,6 +51,8 @@ def autoscale(
       opsconsole autoscale --config fleet.toml
 
       opsconsole autoscale http://10.0.0.7:8000 http://10.0.0.8:8000 --once --explain
+
+      opsconsole autoscale --config fleet.toml --mode act --context prod -n serving
 
       opsconsole autoscale --recording day.db --at 14:03 --once --explain
     """
@@ -67,6 +72,9 @@ def autoscale(
         "sources.targets": targets or None,
         "sources.prometheus.url": prometheus or None,
         "sources.kubernetes.selector": kubernetes or None,
+        "kubernetes.kubeconfig": kubeconfig,
+        "kubernetes.context": context or None,
+        "kubernetes.namespace": namespace or None,
     }
     loaded = load(config, flags=flags)
     if once:

@@ -79,7 +79,7 @@ def names_sources(config: Config) -> bool:
     own = config.sources
     if own.targets or own.dns or own.files or own.prometheus is not None or own.kubernetes is not None:
         return True
-    return any(pool.targets or pool.selector is not None for pool in config.pool.values())
+    return any(pool.targets or pool.selector is not None or pool.target is not None for pool in config.pool.values())
 
 
 def ports(environ: Mapping[str, str]) -> tuple[int, ...]:

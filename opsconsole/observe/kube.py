@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from opsconsole.clock import Clock
+from opsconsole.cluster.api import Place, connect
 from opsconsole.cluster.pods import Pod
 from opsconsole.domain.records import SourceView
 from opsconsole.errors import SourceErrorKind
@@ -43,10 +44,7 @@ class KubeOptions:
 
 async def from_surroundings() -> Any:
     """A client from the kubeconfig, or from the pod this runs in."""
-    from kubernetes.aio import client, config
-
-    await config.load_config()
-    return client.ApiClient()
+    return await connect(Place())
 
 
 class KubeTargets:
@@ -58,6 +56,7 @@ class KubeTargets:
         self._version: str | None = None
         self._task: asyncio.Task[None] | None = None
         self._listed = asyncio.Event()
+        self._answered = asyncio.Event()  # a first list, or a first failure
         self._heard_at: float | None = None
         self._error: tuple[SourceErrorKind, str] | None = None
         self._retry_at: float | None = None
@@ -67,7 +66,7 @@ class KubeTargets:
         if self._task is None:
             self._task = asyncio.create_task(self._follow())
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._listed.wait(), self._options.first_s)
+                await asyncio.wait_for(self._answered.wait(), self._options.first_s)
         found = [as_target(pod, self._options.rules, now) for _, pod in sorted(self._pods.items())]
         return tuple(target for target in found if target is not None)
 
@@ -120,6 +119,7 @@ class KubeTargets:
         self._error = _named(error)
         wait = min(self._options.backoff_max_s, 0.5 * 2 ** min(self._failures - 1, 10))
         self._retry_at = self._clock.now() + wait
+        self._answered.set()
         if self._failures > 3:
             self._version = None  # resuming did not help
         await self._clock.sleep(wait)
@@ -138,6 +138,7 @@ class KubeTargets:
         self._pods, self._version = pods, str(meta.get("resourceVersion", "0"))
         self._heard()
         self._listed.set()
+        self._answered.set()
 
     async def _watch(self, api: Any) -> None:
         response = await self._call(

@@ -171,7 +171,7 @@ def test_channels_come_out_with_their_secret_and_without_showing_it(tmp_path: Pa
     ("more", "words"),
     [
         ('policy = "clever"', "fleet.toml: pool.p.policy: 'clever' is unknown; use one of"),
-        ('via = "keda"', "pool.p.via: 'keda' is not supported yet"),
+        ('via = "keda"', "pool.p.via: give the pool's target as well"),
         ("stabilise_down = 1", "stabilise_down 1 s is shorter than the measurement lag 10 s"),
         ('[alerts]\nmute = ["x"]', "alerts.mute: 'x' is unknown"),
         ("[[alerts.notify]]\nleast = 'info'", "give exactly one of webhook, alertmanager or command"),
