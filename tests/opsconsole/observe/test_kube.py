@@ -3,47 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
-from aiohttp import web
 
 from opsconsole.clock import SystemClock
 from opsconsole.errors import SourceErrorKind as Kind
 from opsconsole.observe.kube import KubeOptions, KubeTargets
 from opsconsole.observe.kube_pods import PodRules, as_target
-
-
-def pod(name: str, *, ready: bool = True, running: bool = True, **more: Any) -> dict[str, Any]:
-    conditions = [{"type": "PodScheduled", "status": "True"}, {"type": "Ready", "status": "True" if ready else "False"}]
-    state = {"running": {}} if running else {"waiting": {"reason": "ContainerCreating"}}
-    made: dict[str, Any] = {
-        "metadata": {
-            "name": name,
-            "namespace": "ns",
-            "creationTimestamp": "2026-11-30T06:00:00Z",
-            "labels": {"app": "vllm", "llm-d.ai/role": "decode"},
-        },
-        "spec": {
-            "nodeName": "node-1",
-            "nodeSelector": {"nvidia.com/gpu.product": "H200"},
-            "containers": [
-                {"ports": [{"containerPort": 8000, "name": "http"}], "resources": {"limits": {"nvidia.com/gpu": "2"}}}
-            ],
-        },
-        "status": {
-            "phase": "Running",
-            "podIP": "10.0.0.7",
-            "conditions": conditions,
-            "containerStatuses": [{"state": state}],
-        },
-    }
-    for path, value in more.items():
-        holder, _, key = path.partition("__")
-        made[holder][key] = value
-    return made
+from tests.opsconsole.observe.pods_server import FakeApi, pod, serving_pods
 
 
 def test_a_ready_pod_is_a_target_with_its_node_accelerators_and_role() -> None:
@@ -99,89 +68,10 @@ def test_a_pod_of_nothing_but_a_name_is_still_a_target() -> None:
     assert target is not None and (target.url, target.ready, target.phase) == (None, False, "pending")
 
 
-class FakeApi:
-    """Pods with versions; watches get what happens after their version; can forget, refuse and hang up."""
-
-    def __init__(self) -> None:
-        self.pods: dict[str, dict[str, Any]] = {}
-        self.log: list[tuple[int, dict[str, Any]]] = []
-        self.version = 100
-        self.oldest = 0
-        self.status = 200
-        self.asked: list[dict[str, str]] = []
-        self.changed = asyncio.Event()
-        self.hang_up = False
-        self.page = 500
-        self.url = ""
-
-    def set(self, kind: str, thing: dict[str, Any]) -> None:
-        self.version += 1
-        thing["metadata"]["resourceVersion"] = str(self.version)
-        name = thing["metadata"]["name"]
-        if kind == "DELETED":
-            self.pods.pop(name, None)
-        else:
-            self.pods[name] = thing
-        self.log.append((self.version, {"type": kind, "object": thing}))
-        self.changed.set()
-
-    async def answer(self, request: web.Request) -> web.StreamResponse:
-        query = dict(request.query)
-        self.asked.append(query)
-        if self.status != 200:
-            return web.json_response({"message": "no"}, status=self.status)
-        if query.get("watch") not in ("true", "True", "1"):
-            return self._listing(query)
-        return await self._watching(request, int(query.get("resourceVersion", "0")))
-
-    def _listing(self, query: dict[str, str]) -> web.Response:
-        names = sorted(self.pods)
-        start = int(query.get("continue", "0"))
-        meta: dict[str, Any] = {"resourceVersion": str(self.version)}
-        if start + self.page < len(names):
-            meta["continue"] = str(start + self.page)
-        items = [self.pods[name] for name in names[start : start + self.page]]
-        return web.json_response({"kind": "PodList", "metadata": meta, "items": items})
-
-    async def _watching(self, request: web.Request, since: int) -> web.StreamResponse:
-        response = web.StreamResponse()
-        await response.prepare(request)
-        if since < self.oldest:
-            gone = {
-                "type": "ERROR",
-                "object": {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"},
-            }
-            await response.write(json.dumps(gone).encode() + b"\n")
-            return response
-        while True:
-            self.changed.clear()
-            for version, event in [entry for entry in self.log if entry[0] > since]:
-                line = json.dumps(event).encode() + b"\n"
-                await response.write(line[: len(line) // 2])  # an event may come in two parts
-                await response.write(line[len(line) // 2 :])
-                since = version
-            if self.hang_up:
-                self.hang_up = False
-                return response
-            await self.changed.wait()
-
-
 @pytest.fixture
 async def cluster() -> AsyncIterator[FakeApi]:
-    fake = FakeApi()
-    app = web.Application()
-    app.router.add_get("/api/v1/pods", fake.answer)
-    app.router.add_get("/api/v1/namespaces/{ns}/pods", fake.answer)
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1, handler_cancellation=True)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    fake.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-    try:
+    async with serving_pods() as fake:
         yield fake
-    finally:
-        fake.hang_up = True
-        fake.changed.set()
-        await runner.cleanup()
 
 
 @pytest.fixture
@@ -264,7 +154,7 @@ async def test_a_server_that_refuses_is_a_status_and_no_pods(
     cluster: FakeApi, follow: Callable[..., KubeTargets], status: int, kind: Kind
 ) -> None:
     cluster.status = status
-    targets = follow(first_s=0.3)
+    targets = follow(first_s=20.0)  # the refusal is the answer: nobody waits for another
     assert await targets.targets(0.0) == ()
     view = targets.status()
     assert not view.ok and view.error_kind == kind.value and view.retry_at is not None

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
-import subprocess
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from aiohttp import web
 
@@ -18,7 +15,7 @@ from opsconsole.errors import SourceErrorKind as Kind
 from opsconsole.observe.fetch import FetchFailed
 from opsconsole.observe.prometheus import PrometheusSource, PrometheusSourceOptions, names_pattern, own_labels
 from opsconsole.observe.promql import PrometheusClient, PrometheusOptions, spans
-from tests.ports import free_port
+from tests.opsconsole.observe.prometheus_server import scraping
 
 CONFIG = """
 global: {{scrape_interval: 1s, scrape_timeout: 900ms}}
@@ -48,32 +45,8 @@ async def eventually(ask: Any, seconds: float = 20.0) -> Any:
 @pytest.fixture
 async def prometheus(server: Any, tmp_path: Path) -> AsyncIterator[str]:
     """A server on a free port that scrapes the misbehaving one."""
-    binary = shutil.which("prometheus")
-    if binary is None:
-        pytest.skip("the Prometheus server is not installed (Debian package `prometheus`)")
-    config = tmp_path / "prometheus.yml"
-    config.write_text(CONFIG.format(target=server.url.removeprefix("http://")))
-    port = free_port()
-    process = subprocess.Popen(
-        [binary, f"--config.file={config}", f"--storage.tsdb.path={tmp_path / 'data'}",
-         f"--web.listen-address=127.0.0.1:{port}", "--log.level=error"],
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
-    url = f"http://127.0.0.1:{port}"
-    try:
-        async with httpx.AsyncClient(trust_env=False) as client:
-
-            async def ready() -> bool:
-                try:
-                    return (await client.get(f"{url}/-/ready")).status_code == 200
-                except httpx.TransportError:
-                    return False
-
-            await eventually(ready)
+    with scraping(CONFIG.format(target=server.url.removeprefix("http://")), tmp_path) as url:
         yield url
-    finally:
-        process.terminate()
-        await asyncio.to_thread(process.wait, 10)
 
 
 def source_at(url: str, **options: Any) -> PrometheusSource:
