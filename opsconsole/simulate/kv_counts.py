@@ -29,11 +29,11 @@ NOTHING = Match(0, 0, 0)
 class KvCounts:
     """All blocks of one replica."""
 
-    __slots__ = ("_cached", "_caching", "_hash_tokens", "_holders", "_plain", "_ratio", "free", "size", "total")
+    __slots__ = ("_cached", "_caching", "_hash_tokens", "_holders", "_ratio", "free", "plain", "size", "total")
 
     def __init__(self, total: int, size: int, hash_tokens: int, caching: bool) -> None:
         self.total, self.size, self.free = total, size, total
-        self._plain = total  # free blocks without content
+        self.plain = total  # free blocks without content
         self._hash_tokens = hash_tokens
         self._ratio = hash_tokens // size  # blocks of one shared id
         self._caching = caching
@@ -91,17 +91,17 @@ class KvCounts:
     def take(self, count: int) -> None:
         """Take free blocks, evicting where no plain ones are left."""
         self.free -= count
-        if count <= self._plain:
-            self._plain -= count
+        if count <= self.plain:
+            self.plain -= count
             return
-        count -= self._plain
-        self._plain = 0
+        count -= self.plain
+        self.plain = 0
         cached = self._cached
         while count > 0:
             content, blocks = cached.popitem(last=False)
             if type(content) is int:
                 del self._holders[content]
-                self._plain += max(0, blocks - count)
+                self.plain += max(0, blocks - count)
             elif blocks > count:
                 cached[content] = blocks - count
                 cached.move_to_end(content, last=False)
@@ -123,14 +123,14 @@ class KvCounts:
         """Take back everything; tail first, so that the longest suffix is evicted first."""
         shared = len(request.held) * self._ratio
         own = max(0, request.computed // self.size - shared) if self._caching else 0
-        self._plain += request.table - shared - own
+        self.plain += request.table - shared - own
         self.free += request.table - shared
         if own:
             request.own = object()
             self._cached[request.own] = own
         for block in reversed(request.held):
             if block is None:
-                self._plain += self._ratio
+                self.plain += self._ratio
                 self.free += self._ratio
                 continue
             self._holders[block] -= 1
@@ -143,7 +143,7 @@ class KvCounts:
     def check(self, tables: int) -> None:
         """Every block is held, cached or plain; `tables` is what all running requests hold, shared ids once."""
         cached = sum(self._cached.values())
-        assert self._plain >= 0 and self.free == self._plain + cached, "free blocks are neither plain nor cached"
+        assert self.plain >= 0 and self.free == self.plain + cached, "free blocks are neither plain nor cached"
         assert self.free + tables == self.total, f"{self.total - self.free - tables} blocks are held by nobody"
         for content in self._cached:
             assert type(content) is not int or self._holders[content] == 0, "cached content is held and free at once"
