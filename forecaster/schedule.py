@@ -22,6 +22,8 @@ def find_period(history: Floats, minutes: float) -> float | None:
         return None
     blocks = history[: n * block].reshape(n, block)
     known = np.isfinite(blocks)
+    if not known.any():
+        return None
     means = np.where(known, blocks, 0.0).sum(axis=1) / np.maximum(known.sum(axis=1), 1)
     means[~known.any(axis=1)] = np.nan
     filled = np.where(np.isfinite(means), means, np.nanmean(means))

@@ -11,6 +11,11 @@ from opsconsole.control.demand import DemandSeries, SeriesOptions, fed
 MINUTES = SeriesOptions(interval_s=5.0)
 
 
+def level(series: DemandSeries, lead: float = 60.0) -> float | None:
+    """The median that is forecast, None while nothing is."""
+    return None if series.forecast is None else series.forecast.quantile(lead, 0.5)
+
+
 def feed(series: DemandSeries, rates: list[float | None], start: float = 0.0, every: float = 5.0) -> None:
     for index, rate in enumerate(rates):
         series.add(start + index * every, rate)
@@ -29,13 +34,13 @@ def test_the_last_reading_of_a_step_is_the_step_where_rates_cover_it_and_the_mea
 def test_nothing_is_forecast_from_fewer_than_three_minutes_nor_long_after_the_last_reading() -> None:
     series = DemandSeries(MINUTES)
     feed(series, [4.0] * 36)
-    assert series.forecast is None
+    assert level(series) is None
     feed(series, [4.0], start=180.0)
-    assert series.forecast is not None
+    assert level(series) == pytest.approx(4.0)
     feed(series, [None] * (12 * 10), start=185.0)
-    assert series.forecast is not None, "ten minutes of silence are bridged"
+    assert level(series) == pytest.approx(4.0), "ten minutes of silence are bridged"
     feed(series, [None] * 24, start=185.0 + 600.0)
-    assert series.forecast is None
+    assert level(series) is None
 
 
 def test_a_tick_that_is_late_leaves_gaps_and_a_clock_that_steps_back_changes_nothing() -> None:
@@ -52,9 +57,9 @@ def test_after_a_very_long_gap_the_series_begins_anew() -> None:
     series = DemandSeries(MINUTES)
     feed(series, [4.0] * 60)
     series.add(3e6, 4.0)
-    assert series.forecast is None
+    assert level(series) is None
     feed(series, [7.0] * 60, start=3e6)
-    assert series.forecast is not None and series.forecast.quantile(60.0, 0.5) == pytest.approx(7.0)
+    assert level(series) == pytest.approx(7.0)
 
 
 def test_a_warmed_forecaster_is_told_what_was_seen_since_it_was_made() -> None:

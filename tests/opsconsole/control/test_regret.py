@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
 from opsconsole.control.regret import STATE_KEY, RegretBook, entries
 from opsconsole.domain.records import CapacityView, DecisionView, FleetSnapshot, PoolView, RegretTally
 
@@ -99,6 +97,6 @@ def test_the_tally_weighs_by_time_and_forgets_after_an_hour() -> None:
     lived(book, {float(at): 4.0 for at in range(60, 170)})
     tally = book.tally("chat")
     assert tally is not None
-    assert (tally.decisions, tally.right, tally.idle, tally.short) == (10, 0.5, pytest.approx(1.5), 0.0)
+    assert (tally.decisions, tally.right, tally.idle, tally.short) == (10, 0.5, 1.5, 0.0)
     lived(book, {60.0 + 3700.0 + at: 4.0 for at in range(3)})
     assert book.tally("chat") is None or book.tally("chat").decisions < 10  # type: ignore[union-attr]
