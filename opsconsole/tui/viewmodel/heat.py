@@ -43,14 +43,14 @@ def _columns(moments: Moments, bounds: tuple[float, ...], room: int) -> list[lis
         return []
     start, end = moments[0][0], moments[-1][0]
     step = max(1e-9, (end - start) / room)
-    spacing = (
-        2 * (end - start) / max(1, len(moments) - 1)
-    )  # fewer moments than columns: each fills those up to the next
+    spacing = 2 * (end - start) / max(1, len(moments) - 1)  # few moments: each fills the columns up to the next
     sums: list[list[float] | None] = [None] * room
+    blank: set[int] = set()  # where a moment came and had nothing to show
     for at, buckets in moments:
-        if buckets is None or buckets.bounds != bounds or buckets.count <= 0:
-            continue
         place = min(room - 1, int((at - start) / step))
+        if buckets is None or buckets.bounds != bounds or buckets.count <= 0:
+            blank.add(place)
+            continue
         held = sums[place]
         sums[place] = (
             list(buckets.counts) if held is None else [a + b for a, b in zip(held, buckets.counts, strict=True)]
@@ -58,7 +58,8 @@ def _columns(moments: Moments, bounds: tuple[float, ...], room: int) -> list[lis
     shown: list[list[float] | None] = [None if s is None else [value / s[-1] for value in s] for s in sums]
     age = 0.0
     for place in range(1, room):
-        age = age + step if sums[place] is None else 0.0
+        age = spacing if place in blank else age + step
+        age = age if sums[place] is None else 0.0
         if shown[place] is None and age < spacing and step < spacing / 2:
             shown[place] = shown[place - 1]
     return shown

@@ -58,9 +58,19 @@ def test_the_fleet_in_each_theme(theme: str, make_app: Callable[..., ConsoleApp]
     assert snap_compare(make_app(theme=theme), terminal_size=(80, 24), run_before=on("fleet"))
 
 
-def test_the_fleet_in_ascii(make_app: Callable[..., ConsoleApp], snap_compare: Compare) -> None:
+@pytest.mark.parametrize("page", PAGES)
+def test_each_screen_in_ascii_without_colour(
+    page: str, make_app: Callable[..., ConsoleApp], snap_compare: Compare
+) -> None:
     app = make_app(theme="mono", look=Look(glyphs=ASCII, zone=UTC, now=AT))
-    assert snap_compare(app, terminal_size=(80, 24), run_before=on("fleet"))
+    assert snap_compare(app, terminal_size=(80, 24), run_before=on(page))
+
+
+@pytest.mark.parametrize("panel", ["heat", "demand"])
+def test_one_panel_on_the_whole_screen(panel: str, make_app: Callable[..., ConsoleApp], snap_compare: Compare) -> None:
+    page = {"heat": "slo", "demand": "decisions"}[panel]
+    command = ("colon", *"maximise", "space", *panel, "enter")
+    assert snap_compare(make_app(), terminal_size=(80, 24), run_before=on(page, *command))
 
 
 @pytest.mark.parametrize("keys", [("question_mark",), ("y",), ("s",), ("d",)], ids=["help", "why", "scale", "drain"])
