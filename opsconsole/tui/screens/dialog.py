@@ -1,15 +1,17 @@
 """The dialog in which a change is looked at, confirmed and followed; Escape and the default are to do nothing.
 
-It must not decide what may be done; `acting.Change` says what is missing. The trap: closing the dialog of an applied
-plan does not stop the plan, so the application goes on following it and says how it ended.
+It must not decide what may be done; `acting.Change` says what is missing. The traps: closing the dialog of an applied
+plan does not stop the plan, so the application goes on following it and says how it ended; and keys are typed ahead, so
+Enter acts at once (a priority binding) on what the fields hold, and not on messages that are still under way.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import events
 from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.timer import Timer
@@ -49,6 +51,7 @@ class ChangeScreen(ModalScreen[None]):
     ChangeScreen Input:focus { border: none; }
     """
     AUTO_FOCUS = ""  # the first field is focused on mount; a later automatic focus would take keys already typed
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "proceed", show=False, priority=True)]
     app: ConsoleApp
 
     def __init__(self, change: acting.Change) -> None:
@@ -68,7 +71,8 @@ class ChangeScreen(ModalScreen[None]):
 
     def on_mount(self) -> None:
         self.set_class(self.app.session.look.glyphs.name == "ascii", "ascii")
-        first = "number" if self.change.asks_number else "note"
+        first = "number" if self.change.asks_number else "confirm" if self.change.needs_typing else "note"
+        self.query_one("#confirm", Input).display = self.change.needs_typing
         self.set_focus(self.query_one(f"#{first}", Input))
         self.set_interval(0.5, self._draw)
         self._dry_run()
@@ -100,22 +104,34 @@ class ChangeScreen(ModalScreen[None]):
 
     def on_input_changed(self, event: Input.Changed) -> None:
         self._said = ""
-        if event.input.id == "number":
-            text = event.value.strip()
-            self.change.number = int(text) if text.isdigit() else None
-            self.change.plan = None
-            if self._timer is not None:
-                self._timer.stop()
-            self._timer = self.set_timer(DRY_RUN_AFTER_S, self._dry_run)
+        self._read_number()
         self._draw()
 
-    def on_input_submitted(self, event: Input.Submitted) -> None:
-        missing = self.change.missing(self.query_one("#confirm", Input).value)
-        client = self.app.feed.client
+    def _read_number(self) -> None:
+        """Take the number from its field; another one needs a dry run of its own."""
+        if not self.change.asks_number or self.change.sent:
+            return
+        text = self.query_one("#number", Input).value.strip()
+        number = int(text) if text.isdigit() else None
+        if number == self.change.number:
+            return
+        self.change.number, self.change.plan = number, None
+        if self._timer is not None:
+            self._timer.stop()
+        self._timer = self.set_timer(DRY_RUN_AFTER_S, self._dry_run)
+
+    def action_proceed(self) -> None:
+        """Apply, or say what is missing and go to where it belongs; close what has been applied."""
+        if self.change.sent:
+            self.dismiss()
+            return
+        self._read_number()
+        change, confirm = self.change, self.query_one("#confirm", Input)
+        missing, client = change.missing(confirm.value), self.app.feed.client
         if missing or client is None:
             self._said = missing or "no agent answers"
-            if missing.startswith("type ") and self.change.needs_typing:
-                self.query_one("#confirm", Input).focus()
+            if change.needs_typing and change.word and confirm.value.strip() != change.word:
+                self.set_focus(confirm)  # now: the word is already being typed
             self._draw()
             return
         note = self.query_one("#note", Input).value
@@ -143,6 +159,6 @@ class ChangeScreen(ModalScreen[None]):
             await self.app.clock.sleep(0.5)
 
     def on_key(self, event: events.Key) -> None:
-        if event.key == "escape" or (self.change.sent and event.key in ("enter", "q")):
+        if event.key == "escape" or (self.change.sent and event.key == "q"):
             event.stop()
             self.dismiss()
