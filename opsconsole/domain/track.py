@@ -29,6 +29,7 @@ COUNTERS = (
     "prefix_hits",
     "prefix_queries",
 )
+ARRIVING = frozenset({"requests_started", "requests_rejected"})  # counted in front of an engine that hangs, too
 OUTCOME = "slo:"
 HISTOGRAMS = ("ttft", "tpot", "itl", "e2e", "queue_time")
 
@@ -188,11 +189,12 @@ class Track:
         return (*self.starts, start)[-8:]
 
     def _stillness(self, sample: Sample, totals: Mapping[str, float]) -> tuple[float | None, int]:
-        """Since when load gauges are above zero while no counter moves."""
-        if not self.marks or not totals or not ((sample.waiting or 0) > 0 or (sample.running or 0) > 0):
+        """Since when load gauges are above zero while no counter moves that takes a step of the engine."""
+        steps = {name: value for name, value in totals.items() if name not in ARRIVING}
+        if not self.marks or not steps or not ((sample.waiting or 0) > 0 or (sample.running or 0) > 0):
             return None, 0
         before = self.marks[-1].totals
-        if any(before.get(name) != value for name, value in totals.items()):
+        if any(before.get(name) != value for name, value in steps.items()):
             return None, 0
         return (self.marks[-1].at if self.still_since is None else self.still_since), self.still_pages + 1
 

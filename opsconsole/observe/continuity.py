@@ -19,9 +19,10 @@ FROZEN_SCRAPES = 2  # pages that show the same counters
 _STARTS_KEPT = 8
 DEFAULT_FREEZE_S = 15.0
 
+# what an engine's own steps move; arrivals and rejections are counted in front of an engine that hangs
 _COUNTERS = (
-    "preemptions", "prompt_tokens", "output_tokens", "requests_started", "requests_finished", "requests_failed",
-    "requests_rejected", "prefix_hits", "prefix_queries", "spec_drafts",
+    "preemptions", "prompt_tokens", "output_tokens", "requests_finished", "requests_failed", "prefix_hits",
+    "prefix_queries", "spec_drafts",
 )  # fmt: skip
 
 

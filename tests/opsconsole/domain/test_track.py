@@ -144,6 +144,13 @@ def test_gauges_that_stand_still_while_they_show_load_are_noticed() -> None:
     assert (track.still_since, track.still_pages) == (0.0, 3)
 
 
+def test_what_only_arrives_does_not_move_an_engine_that_hangs() -> None:
+    track = follow(*(page(10.0 * i, waiting=9.0, output_tokens=100.0, requests_rejected=float(i)) for i in range(4)))
+    assert (track.still_since, track.still_pages) == (0.0, 3)
+    told_nothing_else = follow(*(page(10.0 * i, waiting=9.0, requests_rejected=float(i)) for i in range(4)))
+    assert told_nothing_else.still_since is None
+
+
 @pytest.mark.parametrize(
     "last",
     [

@@ -44,6 +44,12 @@ def test_what_is_idle_moving_or_unknown_is_not_frozen(samples: list[Sample]) -> 
     assert all(flags == () for flags in followed(*samples))
 
 
+def test_arrivals_and_rejections_in_front_of_an_engine_that_hangs_do_not_thaw_it() -> None:
+    """A frontend goes on counting what comes while the engine behind it takes no step."""
+    coming = [page(at, waiting=9.0, requests_started=100.0 + at, requests_rejected=at) for at in (0.0, 10.0, 20.0)]
+    assert followed(*coming)[-1] == (FROZEN_FLAG,)
+
+
 def test_a_counter_that_moves_again_thaws_it() -> None:
     assert followed(page(0), page(20), page(21, output_tokens=101.0), page(25, output_tokens=101.0))[1:] == [
         (FROZEN_FLAG,), (), (),
