@@ -35,7 +35,6 @@ from opsconsole.control.situation import Surroundings, situation_of
 from opsconsole.control.stopwatch import Stopwatch
 from opsconsole.domain.fleet import FleetState
 from opsconsole.domain.records import (
-    DecisionView,
     FleetSnapshot,
     ForecastView,
     JournalEntry,
@@ -161,6 +160,7 @@ class Loop:
         watch.lap("journal")
         self._previous = snapshot
         self._show(snapshot, decided, outcomes, text)
+        self._affirm(decided, standings, snapshot.at)
         watch.finish(late_s)
         return TickRecord(snapshot, tuple(d.view for d in decided), plans, outcomes, self.forecasts())
 
@@ -282,22 +282,20 @@ class Loop:
 
         return await asyncio.to_thread(write) if self._threaded else write()
 
-    def _affirm(self, decisions: Sequence[DecisionView], now: float) -> dict[str, int]:
-        """Stand by the published counts of pools that others scale; only a daemon that acts has any."""
-        if not acts_by_itself(self.settings.mode):
-            return {}
-        for decision in decisions:
-            if decision.pool in self.board.pools:
-                self.board.affirm(decision.pool, decision.current, now)
+    def _affirm(self, decided: Sequence[Decided], standings: Mapping[str, Standing], now: float) -> None:
+        """Stand by the published counts of pools that others scale. Who may not change a pool (a follower, or a daemon
+        that only advises) has nothing to publish for it, and its count grows old."""
+        for view in (d.view for d in decided if acts_by_itself(self.settings.mode)):
+            if view.pool in self.board.pools and standings[view.pool].problem is None:
+                self.board.affirm(view.pool, view.current, now)
         known = {pool: self.board.desired(pool, now) for pool in self.board.pools}
-        return {pool: found.count for pool, found in known.items() if found is not None}
+        self.meter.publish({pool: found.count for pool, found in known.items() if found is not None})
 
     def _show(
         self, snapshot: FleetSnapshot, decided: Sequence[Decided], outcomes: Sequence[Outcome], text: str
     ) -> None:
         views = tuple(d.view for d in decided)
         self.feed.publish(snapshot, text, views)
-        self.meter.publish(self._affirm(views, snapshot.at))
         self.meter.see(snapshot, views, self.alerts.views())
         for outcome in outcomes:
             self.meter.outcome(outcome)
