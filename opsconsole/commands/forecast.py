@@ -7,7 +7,7 @@ how the file goes on; the cut is made before anything is fitted.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -21,12 +21,19 @@ FEWEST_MIN = 10.0  # of history
 
 
 def forecast(
-    source: Annotated[str, typer.Argument(metavar="SOURCE", help="A trace's CSV (.gz), or an agent's opsconsole.db.")],
+    source: Annotated[
+        str,
+        typer.Argument(metavar="SOURCE", help="A trace's CSV (.gz), an agent's opsconsole.db, a Prometheus URL."),
+    ],
     at: Annotated[
         str, typer.Option("--at", metavar="T", help="Seconds, or an ISO time for a database. Default: the end.")
     ] = "",
     unit: Annotated[str, typer.Option("--unit", help="requests, prompt_tokens or output_tokens.")] = "requests",
     pool: Annotated[str, typer.Option("--pool", help="Of a database with several pools.")] = "",
+    query: Annotated[
+        str, typer.Option("--query", metavar="PROMQL", help="Of Prometheus; default: vLLM's counter of the --unit.")
+    ] = "",
+    token: Annotated[str, typer.Option("--token", envvar="OPSCONSOLE_PROMETHEUS_TOKEN", help="Of Prometheus.")] = "",
     span: Annotated[
         str, typer.Option("--history", metavar="TIME", help="How much before T is read; default 7d, all if --rolling.")
     ] = "",
@@ -45,6 +52,8 @@ def forecast(
 
       opsconsole forecast opsconsole.db --pool chat --unit output_tokens --output json
 
+      opsconsole forecast http://prometheus:9090 --query 'sum(rate(vllm:prompt_tokens_total{pool="chat"}[1m]))'
+
       opsconsole forecast trace.csv.gz --rolling --step 60s --leads 2m,5m,10m --quantiles .5,.9,.99 --output csv
     """
     allowed = ("csv",) if rolling else ("text", "json")
@@ -56,7 +65,8 @@ def forecast(
     if not (math.isfinite(time_scale) and time_scale > 0):
         raise UsageError(f"--time-scale {time_scale:g} must be above 0.")
     width = _seconds(step) if step else 60.0 / time_scale
-    history = _history(source, unit, pool, at, span or ("" if rolling else "7d"), width)
+    asked = Asked(source, unit, pool, at, span or ("" if rolling else "7d"), width, query, token)
+    history = _history(asked)
     series = _regular(history, width, named=bool(step))
     if rolling:
         _rolling(series, _leads(leads), _levels(quantiles), time_scale)
@@ -64,13 +74,33 @@ def forecast(
         _one(history, series, time_scale, output)
 
 
-def _history(source: str, unit: str, pool: str, at: str, span: str, width: float) -> History:
+class Asked(NamedTuple):
+    """Which history is wanted, as typed."""
+
+    source: str
+    unit: str
+    pool: str
+    at: str
+    span: str
+    width: float  # s of a step
+    query: str
+    token: str
+
+
+def _history(asked: Asked) -> History:
     from opsconsole.clock import SystemClock
     from opsconsole.commands.forecast_source import read_history
     from opsconsole.commands.moments import moment
 
-    until = moment(at, SystemClock().now()) if at else None
-    found = read_history(source, unit, pool=pool, step=width, until=until, span=_seconds(span) if span else None)
+    at, now = asked.at, SystemClock().now()
+    until = moment(at, now) if at else None
+    span = _seconds(asked.span) if asked.span else None
+    if "://" in asked.source:
+        found = _from_server(asked, now if until is None else until, span)
+    elif asked.query or asked.token:
+        raise UsageError(f"{asked.source} is a file: --query and --token are for a Prometheus URL.")
+    else:
+        found = read_history(asked.source, asked.unit, pool=asked.pool, step=asked.width, until=until, span=span)
     minutes = len(found.series) * found.series.step / 60
     if at and until is not None and not found.clock and not _is_number(at):
         raise UsageError(f"--at {at}: {found.name} counts seconds from its own start; give seconds.")
@@ -78,12 +108,28 @@ def _history(source: str, unit: str, pool: str, at: str, span: str, width: float
         raise UsageError(
             f"{found.name} has no known {found.unit}{f' before {at}' if at else ''}: nothing to forecast from."
         )
-    if minutes * 60 < FEWEST_MIN * width:
+    if minutes * 60 < FEWEST_MIN * asked.width:
         raise UsageError(
             f"{found.name} has {minutes:.1f} min of history{f' before {at}' if at else ''}; "
-            f"a forecast needs {FEWEST_MIN * width / 60:g}."
+            f"a forecast needs {FEWEST_MIN * asked.width / 60:g}."
         )
     return found
+
+
+def _from_server(asked: Asked, until: float, span: float | None) -> History:
+    from opsconsole.commands.forecast_prometheus import DEFAULT_SPAN_S, Question, default_query, read_prometheus
+    from opsconsole.commands.forecast_source import UNITS, History
+
+    if asked.unit not in UNITS:
+        raise UsageError(f"--unit {asked.unit} is unknown: give {', '.join(UNITS)}.")
+    if asked.pool:
+        raise UsageError("--pool is for a database: choose the pool by a label in --query.")
+    query = asked.query or default_query(asked.unit, asked.width)
+    question = Question(asked.source, query, until, span or DEFAULT_SPAN_S, asked.width, asked.token)
+    series, warnings = read_prometheus(question)
+    for warning in warnings:
+        typer.echo(f"the answer is partial: {warning}", err=True)
+    return History(series, UNITS[asked.unit], asked.source, clock=True)
 
 
 def _regular(history: History, width: float, *, named: bool) -> Series:

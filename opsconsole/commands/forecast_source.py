@@ -52,10 +52,6 @@ def read_history(
     if column not in UNITS:
         raise UsageError(f"--unit {column} is unknown: give {', '.join(UNITS)}.")
     path = Path(source)
-    if "://" in source:
-        raise UsageError(
-            f"{source}: a forecast reads a trace's CSV or an agent's database (opsconsole.db), no address."
-        )
     if path.is_dir():
         path = path / "opsconsole.db"
     if not path.is_file():
