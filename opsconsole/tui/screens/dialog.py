@@ -1,8 +1,9 @@
 """The dialog in which a change is looked at, confirmed and followed; Escape and the default are to do nothing.
 
 It must not decide what may be done; `acting.Change` says what is missing. The traps: closing the dialog of an applied
-plan does not stop the plan, so the application goes on following it and says how it ended; and keys are typed ahead, so
-Enter acts at once (a priority binding) on what the fields hold, and not on messages that are still under way.
+plan does not stop the plan, so the application goes on following it and says how it ended; and keys are typed ahead:
+Tab and Enter move the cursor at once (priority bindings), while what was typed before them may still wait in a field's
+queue, so Enter takes effect behind that.
 """
 
 from __future__ import annotations
@@ -51,7 +52,11 @@ class ChangeScreen(ModalScreen[None]):
     ChangeScreen Input:focus { border: none; }
     """
     AUTO_FOCUS = ""  # the first field is focused on mount; a later automatic focus would take keys already typed
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "proceed", show=False, priority=True)]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "proceed", show=False, priority=True),
+        Binding("tab", "next_field", show=False, priority=True),
+        Binding("shift+tab", "previous_field", show=False, priority=True),
+    ]
     app: ConsoleApp
 
     def __init__(self, change: acting.Change) -> None:
@@ -120,18 +125,32 @@ class ChangeScreen(ModalScreen[None]):
             self._timer.stop()
         self._timer = self.set_timer(DRY_RUN_AFTER_S, self._dry_run)
 
+    def action_next_field(self) -> None:
+        self.focus_next(Input)
+
+    def action_previous_field(self) -> None:
+        self.focus_previous(Input)
+
     def action_proceed(self) -> None:
-        """Apply, or say what is missing and go to where it belongs; close what has been applied."""
+        """Close what has been applied; else proceed, when the fields have taken what was typed before."""
         if self.change.sent:
             self.dismiss()
             return
+        confirm = self.query_one("#confirm", Input)
+        typed_in = self.focused or confirm
+        if typed_in.id == "number" and self.change.needs_typing and not confirm.value:
+            self.set_focus(confirm)  # now: the word is already being typed
+        confirm.call_later(typed_in.call_later, self._proceed)
+
+    def _proceed(self) -> None:
+        """Apply, or say what is missing and go to where it belongs."""
         self._read_number()
         change, confirm = self.change, self.query_one("#confirm", Input)
         missing, client = change.missing(confirm.value), self.app.feed.client
         if missing or client is None:
             self._said = missing or "no agent answers"
             if change.needs_typing and change.word and confirm.value.strip() != change.word:
-                self.set_focus(confirm)  # now: the word is already being typed
+                self.set_focus(confirm)
             self._draw()
             return
         note = self.query_one("#note", Input).value

@@ -41,12 +41,13 @@ def sentences(replica: ReplicaView, snapshot: FleetSnapshot, world: World) -> li
 
 def _bound_by(replica: ReplicaView) -> str:
     """What its queue waits for: a place in the batch, or KV."""
-    most = replica.sample.max_running if replica.sample is not None else None
-    waiting, running, used = replica.waiting or 0.0, replica.running or 0.0, replica.kv_usage or 0.0
+    most = fmt.known(replica.sample.max_running) if replica.sample is not None else None
+    facts = (fmt.known(value) or 0.0 for value in (replica.waiting, replica.running, replica.kv_usage))
+    waiting, running, used = facts
     full = f"KV is {fmt.percent(replica.kv_usage)}% full"
     if waiting <= 0:
         return ""
-    if most and running >= most:
+    if most and 0 < most <= running:
         more = f"raising max-num-seqs would not help, {full}" if used >= FULL_KV else f"or raise max-num-seqs: {full}"
         return f"batch-bound: {running:.0f} of {most:.0f} run and {waiting:.0f} wait; another replica helps; {more}."
     if used >= FULL_KV:

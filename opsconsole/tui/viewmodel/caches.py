@@ -15,7 +15,7 @@ from opsconsole.tui import format as fmt
 from opsconsole.tui.cells import Cell, Line, clean, fit, left, right, tail, wrap
 from opsconsole.tui.layout import Form, Size, form, scrolled, shares
 from opsconsole.tui.state import ViewState
-from opsconsole.tui.viewmodel import bars, fleet, rows
+from opsconsole.tui.viewmodel import bars, fleet, rows, summary
 from opsconsole.tui.viewmodel.frame import Frame, framed_to
 from opsconsole.tui.world import Look, World, main_pool
 
@@ -53,7 +53,7 @@ def _stacked(
     pool = main_pool(snapshot, state.selected)
     out: list[Line] = []
     if pool is not None and size.height >= 17:
-        out.append(draw.rule(f"prefix hit rate, last hour   {clean(pool.pool)}", across))
+        out.append(draw.rule(f"prefix hit rate, {summary.past_words(world)}   {clean(pool.pool)}", across))
         out += hits(world, pool, look, across, 3 if size.height < 33 else 6)
     shared = prefixes(world, snapshot, across, 5 if size.height < 33 else 9) if size.height >= 14 else []
     said = advice(world, snapshot, across, 4 if size.height < 33 else 8)
@@ -80,7 +80,7 @@ def _panels(
     out = draw.beside(
         draw.framed(f"KV occupancy by replica   {counted}", occupancy(found, state, look, wide - 2, room), wide, upper,
                     glyphs),
-        draw.framed(f"Prefix hit rate, last hour   {clean(pool.pool) if pool else ''}",
+        draw.framed(f"Prefix hit rate, {summary.past_words(world)}   {clean(pool.pool) if pool else ''}",
                     hits(world, pool, look, HIT_SIDE - 2, upper - 2), HIT_SIDE, upper, glyphs),
     )  # fmt: skip
     shared = prefixes(world, snapshot, across - 2, middle_rows - 2)

@@ -25,6 +25,7 @@ from opsconsole.tui.viewmodel.summary import unit
 from opsconsole.tui.world import Look, World
 
 FIELDS = {"requests/s": "request_rate", "prompt tokens/s": "prompt_rate", "output tokens/s": "output_rate"}
+BOUGHT = 0.9
 PHASES = ("schedule", "pending", "pull", "load", "compile", "warm", "starting")  # as a start goes through them
 
 
@@ -78,7 +79,8 @@ def record_at(record: Sequence[LeadRecord], lead: float | None) -> LeadRecord | 
 
 def covered(forecast: ForecastView, record: LeadRecord) -> float | None:
     """How often what came lay at or under the level that is bought."""
-    wanted = forecast.bought if forecast.bought is not None else 0.9
+    told = fmt.known(forecast.bought)
+    wanted = BOUGHT if told is None else told
     for level, share in zip(forecast.levels, record.coverage, strict=False):
         if abs(level - wanted) < 1e-6:
             return share
@@ -92,16 +94,23 @@ def skill_words(forecast: ForecastView | None, lead: float | None = None) -> str
     record = record_at(forecast.record, lead)
     if record is None:
         return "skill -- (no target has come yet)"
-    level = f"p{100 * (forecast.bought if forecast.bought is not None else 0.9):.0f}"
+    level = level_word(fmt.known(forecast.bought))
     words = f"skill {percent_signed(record.skill)} at +{fmt.brief(record.lead)}"
     words += f", {level} covered {fmt.percent(covered(forecast, record))}%"
     return words + ("  DEMOTED to last value" if forecast.demoted else "")
 
 
+def level_word(level: float | None) -> str:
+    """p90; the level that is bought unless another is told."""
+    return f"p{fmt.percent(BOUGHT if level is None else level)}"
+
+
 def percent_signed(share: float | None) -> str:
     """+29%, -4%."""
     share = fmt.known(share)
-    return fmt.MISSING if share is None else f"{share * 100:+.0f}%"
+    if share is None:
+        return fmt.MISSING
+    return f"{share * 100:+.0f}%" if abs(share) >= 0.005 else "0%"
 
 
 def regret_words(tally: RegretTally | None) -> str:
@@ -110,8 +119,13 @@ def regret_words(tally: RegretTally | None) -> str:
         return "regret -- (no decision has come due)"
     return (
         f"regret: right {fmt.percent(tally.right)}% of {tally.decisions}, "
-        f"{tally.short:.1f} too few, {tally.idle:.1f} too many"
+        f"{_mean(tally.short)} too few, {_mean(tally.idle)} too many"
     )
+
+
+def _mean(replicas: float) -> str:
+    value = fmt.known(replicas)
+    return fmt.MISSING if value is None else f"{value:.1f}"
 
 
 def skill_table(forecast: ForecastView | None, lead: float | None, cells: int, rows: int) -> list[Line]:
@@ -123,9 +137,7 @@ def skill_table(forecast: ForecastView | None, lead: float | None, cells: int, r
         return [(Cell(" no forecast has met its target yet", "dim"),)]
     deciding = record_at(scored, lead)
     levels = [i for i, level in enumerate(forecast.levels) if level in (0.1, 0.5, 0.9)] or [len(forecast.levels) - 1]
-    head = (
-        left("   LEAD", 9) + right("SKILL", 6) + "".join(right(f"p{forecast.levels[i] * 100:.0f}", 6) for i in levels)
-    )
+    head = left("   LEAD", 9) + right("SKILL", 6) + "".join(right(level_word(forecast.levels[i]), 6) for i in levels)
     out: list[Line] = [(Cell(head + right("OF", 7), "dim"),)]
     for record in _thinned(scored, max(1, rows - 2)):
         good = record.skill is not None and record.skill > 0
@@ -154,22 +166,28 @@ def start_cost(snapshot: FleetSnapshot, pool: PoolView | None, look: Look, cells
     """What cold starts cost by phase: GPU-hours over at most a day; replica-hours where GPUs are not told."""
     if pool is None or pool.start_since is None:
         return [(Cell(" starts are not counted yet", "dim"),)]
-    whole = sum(pool.start_s.values())
+    spent = {phase: value for phase, seconds in pool.start_s.items() if (value := fmt.known(seconds)) and value > 0}
+    whole = sum(spent.values())
     over = fmt.span(max(0.0, snapshot.at - pool.start_since))
     if whole <= 0:
         return [(Cell(f" no replica started in {over}", "dim"),)]
     gpus, word = _gpus_each(snapshot, pool)
     scale = gpus / 3600.0
-    out: list[Line] = [(Cell(f" {whole * scale:.2f} {word} in {over}", "title"),)]
+    out: list[Line] = [(Cell(f" {hours(whole * scale)} {word} in {over}", "title"),)]
     order = {name: place for place, name in enumerate(PHASES)}
-    for phase, seconds in sorted(pool.start_s.items(), key=lambda pair: order.get(pair[0], len(order))):
+    for phase, seconds in sorted(spent.items(), key=lambda pair: order.get(pair[0], len(order))):
         share = seconds / whole
         out.append((
-            Cell(left(f"   {clean(phase)}", 13)), Cell(right(f"{seconds * scale:.2f}", 6)),
+            Cell(left(f"   {clean(phase)}", 13)), Cell(right(hours(seconds * scale), 6)),
             Cell(right(f"{share * 100:.0f}%", 5) + " ", "dim"),
             Cell(draw.bar(share, max(4, min(20, cells - 26)), look.glyphs), "bar"),
         ))  # fmt: skip
     return out
+
+
+def hours(value: float) -> str:
+    """0.15, 12.3, 340."""
+    return f"{value:.2f}" if value < 10 else fmt.rate(value)
 
 
 def _gpus_each(snapshot: FleetSnapshot, pool: PoolView) -> tuple[float, str]:

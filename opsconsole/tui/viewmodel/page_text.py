@@ -6,6 +6,7 @@ are not the rates of the other screens.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import fields
 
@@ -50,5 +51,7 @@ def _told(name: str, value: object) -> list[Line]:
 def number(value: object) -> str:
     """A number as a page would print it; words as they are."""
     if isinstance(value, float):
+        if not math.isfinite(value):
+            return fmt.MISSING
         return f"{value:.0f}" if value == int(value) and abs(value) < 1e15 else f"{value:.6g}"
     return str(value)

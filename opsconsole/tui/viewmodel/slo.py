@@ -12,7 +12,7 @@ from opsconsole.tui import format as fmt
 from opsconsole.tui.cells import Cell, Line, clean, fit, left, right, tail
 from opsconsole.tui.layout import Form, Size, form, scrolled, shares
 from opsconsole.tui.state import ViewState
-from opsconsole.tui.viewmodel import bars, fleet, heat, misses, objectives, rows
+from opsconsole.tui.viewmodel import bars, fleet, heat, misses, objectives, rows, summary
 from opsconsole.tui.viewmodel.frame import Frame, framed_to
 from opsconsole.tui.world import Look, World, main_pool
 
@@ -48,7 +48,7 @@ def _stacked(
     spare = size.height - len(out) - len(came_from) - 4  # two rules, titles, the note
     chart = max(0, min(12, spare - max(2, min(6, len(losers)))))
     if chart >= 3 and pool is not None:
-        out.append(draw.rule(f"goodput and offered, req/s, last hour   {clean(pool.pool)}", across))
+        out.append(draw.rule(f"goodput and offered, req/s, {summary.past_words(world)}   {clean(pool.pool)}", across))
         out += goodput(world, snapshot, pool, look, across, chart - 1)
     out.append(draw.rule("where requests miss", across, f"{len(losers)} of {len(snapshot.replicas)}"))
     out += came_from
@@ -73,9 +73,9 @@ def _panels(
     upper, lower = shares(rest, (1, 1.6), (8, 8))
     out = draw.framed("Objectives", said, across, len(said) + 2, glyphs)
     chart = goodput(world, snapshot, pool, look, half - 2, upper - 2) if pool else []
+    span, name = summary.past_words(world), clean(pool.pool) if pool else ""
     out += draw.beside(
-        draw.framed(f"Goodput and offered, req/s, last hour   {clean(pool.pool) if pool else ''}", chart, half, upper,
-                    glyphs),
+        draw.framed(f"Goodput and offered, req/s, {span}   {name}", chart, half, upper, glyphs),
         draw.framed("Where requests miss, now", misses.lines(losers, look, snapshot.at), across - half, upper, glyphs),
     )  # fmt: skip
     start = len(out) + 2
@@ -83,8 +83,8 @@ def _panels(
     beside = across - half - 2
     listed = [_titles(beside), *_rows(losers, world, state, look, beside, room)]
     out += draw.beside(
-        draw.framed("TTFT, last hour (rows are histogram buckets)", heat_map(world, snapshot, pool, look, half - 2,
-                    lower - 2), half, lower, glyphs),
+        draw.framed(f"TTFT, {span} (rows are histogram buckets)", heat_map(world, snapshot, pool, look, half - 2,
+                                                                           lower - 2), half, lower, glyphs),
         draw.framed(f"Per replica   {len(losers)} of {len(snapshot.replicas)}", listed, across - half, lower, glyphs),
     )  # fmt: skip
     out += draw.framed("Notes on these numbers", notes, across, len(notes) + 2, glyphs)

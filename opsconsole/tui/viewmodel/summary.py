@@ -15,6 +15,7 @@ from opsconsole.tui.cells import Cell, Line, clean
 from opsconsole.tui.world import Look, Trends, World
 
 TREND_S, MOVED = 300.0, 0.002
+HOUR_S = 3300.0  # near enough to call it one
 
 
 def total(pools: Sequence[PoolView], read: Callable[[PoolView], float | None]) -> float | None:
@@ -58,6 +59,14 @@ def coming(snapshot: FleetSnapshot) -> str:
         return f" (+{len(warming)} warming)"
     left = min(due) - snapshot.at
     return f" (+{len(warming)} in {fmt.age(left)})" if left > 0 else f" (+{len(warming)} late by {fmt.span(-left)})"
+
+
+def past_words(world: World) -> str:
+    """How far back the charts reach: last hour, or less while the agent is young."""
+    if world.snapshot is None or not world.history:
+        return "no history yet"
+    seconds = world.snapshot.at - world.history[0].at
+    return "last hour" if seconds >= HOUR_S else f"last {max(1, round(seconds / 60))} min"
 
 
 def earlier(world: World, pool: PoolView | None) -> PoolView | None:

@@ -175,15 +175,16 @@ async def test_what_is_typed_ahead_goes_where_it_belongs_and_applies_no_older_pl
     async with running(app) as pilot:
         await press(pilot, "s")
         await pilot.pause(0.4)
-        for key in ("1", "0", "enter", "1", "0", "enter"):  # in one burst, faster than any dry run
+        for key in ("1", "0", "enter", "1", "0", "tab", "w", "h", "y", "enter"):  # in one burst, faster than a dry run
             app.post_message(events.Key(key, key if len(key) == 1 else None))
         await pilot.pause(0.05)
-        assert [app.screen.query_one(name, Input).value for name in ("#number", "#confirm")] == ["10", "10"]
+        fields = [app.screen.query_one(name, Input).value for name in ("#number", "#confirm", "#note")]
+        assert fields == ["10", "10", "why"]
         assert agent.intents == []
         await pilot.pause(0.4)
         await press(pilot, "enter")
         await pilot.pause(0.1)
-        assert len(agent.intents) == 1 and agent.plans[-1].to_count == 10
+        assert [note for _, note in agent.intents] == ["why"] and agent.plans[-1].to_count == 10
 
 
 async def test_marked_rows_are_drained_together(make_app: MakeApp, agent: Any) -> None:
