@@ -109,7 +109,7 @@ def up() -> Iterator[Up]:
             yield made
         finally:
             made.pane.end()  # a hung-up terminal ends everything, and that is waited for
-            wait_for("a process is left behind", lambda: not made.processes(), 15.0)
+            wait_for("a process is left behind", lambda: not made.processes(), 40.0)
 
 
 @pytest.mark.model
