@@ -1,19 +1,33 @@
 """The server of `opsconsole web`: textual-serve's, closed to other hosts, other sites and readers beyond the cap.
 
 It must not know what it serves; it is given a command. The trap: a page of any site may open a WebSocket to loopback,
-and a name of any site may point there, so Origin and Host are both checked; and the page it serves names a font on
-another host, which the content policy keeps the browser from asking for.
+and a name of any site may point there, so Origin and Host are both checked; the page it serves names a font on
+another host, which the content policy keeps the browser from asking for; and a console that ends by itself leaves its
+reader a still picture and a taken place, unless the connection is closed with it.
 """
 
 from __future__ import annotations
 
+import sys
 from urllib.parse import urlsplit
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
-from textual_serve.server import Server
+from textual_serve.app_service import AppService
+from textual_serve.server import Server, to_int
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+
+class Reader(AppService):
+    """One reader's console; however it ends, the connection ends with it."""
+
+    async def run(self) -> None:
+        try:
+            await super().run()
+        finally:
+            sys.stdout.flush()  # what the console said on standard error, if it failed
+            await self.remote_close()
 
 
 class ConsoleServer(Server):
@@ -59,9 +73,31 @@ class ConsoleServer(Server):
             )
         self._open += 1
         try:
-            return await super().handle_websocket(request)
+            return await self._read(request)
         finally:
             self._open -= 1
+
+    async def _read(self, request: web.Request) -> web.WebSocketResponse:
+        """Start a console, hand its screen out and its keys in, until either side ends."""
+        socket = web.WebSocketResponse(heartbeat=15)
+        await socket.prepare(request)
+
+        async def close() -> None:
+            await socket.close()
+
+        reader = Reader(
+            self.command,
+            write_bytes=socket.send_bytes,
+            write_str=socket.send_str,
+            close=close,
+            download_manager=self.download_manager,
+        )
+        await reader.start(to_int(request.query.get("width", ""), 80), to_int(request.query.get("height", ""), 24))
+        try:
+            await self._process_messages(socket, reader)
+        finally:
+            await reader.stop()
+        return socket
 
 
 def is_ours(address: str, port: int) -> bool:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import aiohttp
@@ -61,13 +64,24 @@ async def page(port: int, path: str = "/", **headers: str) -> AsyncIterator[aioh
 
 
 async def until(reader: aiohttp.ClientWebSocketResponse, *words: str) -> None:
-    """Read the screen until each word was on it."""
+    """Read the screen until each word was on it. One limit for all: a server's pings begin a receive's own anew."""
     seen = ""
-    end = CLOCK.monotonic() + 30
-    while not all(word in seen for word in words):
-        message = await reader.receive(timeout=max(0.1, end - CLOCK.monotonic()))
-        assert message.type is aiohttp.WSMsgType.BINARY, f"{message} after {seen[-2000:]}"
-        seen += re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", message.data.decode("utf-8", "replace"))
+    async with asyncio.timeout(40):
+        while not all(word in seen for word in words):
+            message = await reader.receive()
+            assert message.type is aiohttp.WSMsgType.BINARY, f"{message} after {seen[-2000:]}"
+            seen += re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", message.data.decode("utf-8", "replace"))
+
+
+def consoles(port: int) -> list[int]:
+    """Processes that the server of this port has started for readers."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        with suppress(OSError):
+            if entry.name.isdigit() and "--read-only" in (entry / "cmdline").read_text():
+                parent = (entry / "stat").read_text().rpartition(")")[2].split()[1]
+                found += [int(entry.name)] if str(port) in Path(f"/proc/{parent}/cmdline").read_text() else []
+    return found
 
 
 async def test_the_page_and_its_script_are_served_and_nothing_is_asked_of_other_hosts(port: int) -> None:
@@ -117,6 +131,19 @@ async def test_pages_of_other_sites_get_nothing(port: int, path: str, headers: d
         assert answer.status == 403
 
 
+async def test_a_console_that_dies_closes_its_readers_page_and_gives_the_place_back(port: int) -> None:
+    address = f"ws://127.0.0.1:{port}/ws?width=80&height=24"
+    async with page(port), aiohttp.ClientSession() as session, asyncio.timeout(60):
+        async with session.ws_connect(address) as reader:
+            await until(reader, "DEMO")
+            (console,) = consoles(port)
+            os.kill(console, signal.SIGKILL)
+            while (await reader.receive()).type is aiohttp.WSMsgType.BINARY:
+                pass
+            assert reader.closed
+        await free_again(session, address)
+
+
 async def test_a_reader_sees_the_fleet_changes_nothing_and_is_one_of_few(port: int) -> None:
     async with page(port), aiohttp.ClientSession() as session:
         address = f"ws://127.0.0.1:{port}/ws?width=80&height=24"
@@ -127,12 +154,17 @@ async def test_a_reader_sees_the_fleet_changes_nothing_and_is_one_of_few(port: i
             with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
                 await session.ws_connect(address)
             assert refused.value.status == 503
-        end = CLOCK.monotonic() + 20
-        while True:  # the place is free again once the first reader's process has ended
-            try:
-                async with session.ws_connect(address) as next_reader:
-                    await until(next_reader, "DEMO")
-                    return
-            except aiohttp.WSServerHandshakeError as busy:
-                assert busy.status == 503 and CLOCK.monotonic() < end
-                await CLOCK.sleep(0.1)
+        await free_again(session, address)
+
+
+async def free_again(session: aiohttp.ClientSession, address: str) -> None:
+    """The place of a reader who left is the next one's, once the first one's process has ended."""
+    end = CLOCK.monotonic() + 20
+    while True:
+        try:
+            async with session.ws_connect(address) as reader:
+                await until(reader, "DEMO")
+                return
+        except aiohttp.WSServerHandshakeError as busy:
+            assert busy.status == 503 and CLOCK.monotonic() < end
+            await CLOCK.sleep(0.1)
