@@ -18,10 +18,13 @@ from forecaster.online import OnlineForecaster
 from forecaster.worker import Worker
 from opsconsole.clock import Clock
 from opsconsole.control.demand import DemandSeries, SeriesOptions
+from opsconsole.control.planned import UNIT as PLANNED_UNIT
+from opsconsole.control.planned import Planned
 from opsconsole.control.settings import AgentSettings
 from opsconsole.control.situation import forecast_view, outlook_of
 from opsconsole.control.warming import UNITS, rate_of, warm
 from opsconsole.domain.records import FleetSnapshot, ForecastView
+from policies.registry import REGISTRY
 from policies.situation import Outlook
 
 log = logging.getLogger(__name__)
@@ -38,6 +41,7 @@ class ForesightOptions:
     database: Path | None = None  # history to begin from
     since: float | None = None  # nothing older is read; None is a week
     fits: bool = True  # whether the fitted member takes part, in the worker
+    needs: tuple[str, ...] = ()  # forecasts that laws ask for by name
     waits: bool = False  # the history is read at once, in the tick: for a single decision, never for a daemon
 
 
@@ -49,7 +53,9 @@ def foresight_options(
     series = SeriesOptions(
         time_scale, settings.interval_s, settings.options.window_s, REACH_LEADS * lead + settings.interval_s
     )
-    return ForesightOptions(series, settings.database, since)
+    laws = [*(pool.policy for pool in settings.pools), *settings.baselines]
+    needs = {need for name in laws if name in REGISTRY for need in REGISTRY[name].needs}
+    return ForesightOptions(series, settings.database, since, needs=tuple(sorted(needs)))
 
 
 class Foresight:
@@ -59,6 +65,7 @@ class Foresight:
         self._options = options
         self._worker = worker or Worker(clock.monotonic)
         self._pools: dict[str, dict[str, DemandSeries]] = {}
+        self._planned: dict[str, Planned] = {}
         self._warming: set[str] = set()
 
     def observe(self, snapshot: FleetSnapshot) -> None:
@@ -67,12 +74,14 @@ class Foresight:
             found = self._pools.get(view.pool) or self._begin(view.pool, snapshot.at)
             for unit, series in found.items():
                 series.add(snapshot.at, rate_of(view, unit))
+            self._planned[view.pool].add(snapshot.at, rate_of(view, PLANNED_UNIT))
             if view.pool in self._warming:
                 self._take_history(view.pool, found)
 
     def outlooks(self, pool: str, now: float) -> Mapping[str, Outlook]:
         """The newest forecasts of the pool, leads counted from `now`."""
-        return {unit: outlook_of(made, unit, now) for unit, made in self._made(pool)}
+        found = {unit: outlook_of(made, unit, now) for unit, made in self._made(pool)}
+        return {**found, **self._planned[pool].outlooks()} if pool in self._planned else found
 
     def views(self) -> tuple[ForecastView, ...]:
         step = self._options.series.step_s
@@ -98,6 +107,7 @@ class Foresight:
             for unit in UNITS
         }
         self._pools[pool] = made
+        self._planned[pool] = Planned(pool, options.needs, self._worker)
         if options.database is not None and options.database.is_file():
             since = max(now - HISTORY_S, options.since or 0.0)
             arguments = (str(options.database), pool, options.series, since, now)

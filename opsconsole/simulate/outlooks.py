@@ -15,8 +15,8 @@ import numpy as np
 
 from forecaster.backtest import regular, roll
 from forecaster.forecast import LEADS_S, LEVELS
+from forecaster.planners import INTERVAL_S, PLANNERS
 from forecaster.series import from_values
-from opsconsole.simulate.planners import INTERVAL_S, PLANNERS
 from opsconsole.simulate.traces import Floats, Trace
 from policies.situation import Demand, Outlook
 

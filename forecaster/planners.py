@@ -7,8 +7,9 @@ the engine's start takes, and say one value for one interval.
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
-from opsconsole.simulate.traces import Floats
+Floats = NDArray[np.float64]
 
 INTERVAL_S = 180.0
 FEWEST = 5  # observations before ARIMA speaks
@@ -57,13 +58,15 @@ ORDERS = ("mean", "walk", "ar", "ima")
 def _errors(order: str, coefficient: float, seen: Floats) -> Floats:
     """One-step errors by conditional sums."""
     if order == "mean":
-        return seen - seen.mean()
-    steps = np.diff(seen)
+        apart: Floats = seen - seen.mean()
+        return apart
+    steps: Floats = np.diff(seen)
     if order == "walk":
         return steps
     if order == "ar":
         centred = seen - seen.mean()
-        return centred[1:] - coefficient * centred[:-1]
+        left: Floats = centred[1:] - coefficient * centred[:-1]
+        return left
     errors = np.empty(steps.size)
     last = 0.0
     for i, step in enumerate(steps):
@@ -98,3 +101,8 @@ def _ahead(order: str, coefficient: float, seen: Floats) -> float:
 
 
 PLANNERS = {"kalman": kalman, "arima": arima}
+
+
+def next_interval(name: str, counts: Floats) -> float:
+    """Requests/s of the interval after those counted, by the planner of that name: a job for the worker process."""
+    return float(PLANNERS[name](counts)[-1]) / INTERVAL_S
