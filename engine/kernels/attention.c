@@ -205,7 +205,8 @@ static void attend_task(void *context, int64_t number) {
     }
 }
 
-/* q and out [rows, heads, size] of `kind`; keys and values of one layer, laid out as kv_store.py has them. */
+/* q and out [rows, heads, size] of `kind`, perhaps the same memory: a task copies its queries first. keys and values of one
+ * layer, laid out as kv_store.py has them. */
 void attend(const void *q, int kind, const void *keys, const void *values, int kv_kind, const int32_t *tables,
             int64_t table_width, const int32_t *starts, const int32_t *offsets, int64_t sequences, int64_t heads,
             int64_t kv_heads, int64_t size, int64_t block_size, int64_t window, void *out, int amx, int threads) {

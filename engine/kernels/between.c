@@ -23,7 +23,8 @@ typedef struct {
     int32_t kind, kv_kind, amx;
 } Stretch;
 
-/* Of one call: [rows, ...] each. `mixed` is what attention gave; `out` takes q, or the normed rows where no layer follows. */
+/* Of one call: [rows, ...] each. `mixed` is what attention gave; `out` takes q, or the normed rows where no layer follows,
+ * and may be `mixed` itself where rows are as wide: a panel reads its rows of it before it writes them. */
 typedef struct {
     const Stretch *stretch;
     float *x;

@@ -139,7 +139,7 @@ class CompiledOperators:
         return q
 
     def attend(self, q: torch.Tensor, batch: AttentionBatch, kv: KvStore, layer: int, shape: HeadShape) -> torch.Tensor:
-        out, rows = torch.empty_like(q), q.shape[0]
+        rows = q.shape[0]
         keys, values = kv.layer(layer)
         self._run(
             "attend",
@@ -159,11 +159,11 @@ class CompiledOperators:
             shape.head_dim,
             kv.block_size,
             shape.window or 0,
-            out.data_ptr(),
+            q.data_ptr(),
             int(self._has_tiles and shape.head_dim % 32 == 0),
             self.threads,
         )
-        return out
+        return q
 
     def between(
         self,
@@ -176,7 +176,7 @@ class CompiledOperators:
     ) -> torch.Tensor:
         rows, entered = x.shape[0], stretch.entered
         width = x.shape[1] if entered is None else entered.shape.heads * entered.shape.head_dim
-        out = torch.empty((rows, width), dtype=stretch.dtype)
+        out = torch.empty((rows, width), dtype=stretch.dtype) if mixed is None or mixed.shape[1] != width else mixed
         keys, values = kv.layer(stretch.index if entered is not None else 0)
         self._run(
             "between",

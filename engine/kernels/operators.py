@@ -79,7 +79,8 @@ class Operators(Protocol):
         stretch: Stretch,
     ) -> torch.Tensor:
         """From what attention `mixed` (None before the first) to the queries of the next, or after the last layer to
-        the final normed rows. Updates the residual x in place and stores keys and values."""
+        the final normed rows. Updates the residual x in place and stores keys and values. `mixed` is used up: its
+        memory may be the result's."""
         ...
 
     def rms_norm(self, x: torch.Tensor, weight: torch.Tensor, eps: float, dtype: torch.dtype) -> torch.Tensor:
@@ -105,7 +106,8 @@ class Operators(Protocol):
         ...
 
     def attend(self, q: torch.Tensor, batch: AttentionBatch, kv: KvStore, layer: int, shape: HeadShape) -> torch.Tensor:
-        """Causal attention of every row over its own sequence's blocks: [rows, heads * head_dim]."""
+        """Causal attention of every row over its own sequence's blocks: [rows, heads * head_dim]. q is used up: its
+        memory may be the result's."""
         ...
 
 

@@ -95,7 +95,7 @@ def test_turned_stored_and_attended_as_torch_does(
     expected = PLAIN.rotate_and_store(qkv, turns, batch, theirs, 1, shape)
     assert close(q, expected, dtype)
     assert close(ours.keys, theirs.keys, kv_dtype) and close(ours.values, theirs.values, kv_dtype)
-    mixed = operators(name).attend(expected, batch, theirs, 1, shape)
+    mixed = operators(name).attend(expected.clone(), batch, theirs, 1, shape)
     whole = PLAIN.attend(expected.float(), batch, theirs, 1, shape).to(dtype)
     # AMX rounds queries and weights to bf16 when the keys are bf16.
     assert close(mixed, whole, torch.bfloat16 if kv_dtype == torch.bfloat16 else dtype)
@@ -112,7 +112,7 @@ def test_a_row_attends_the_same_alone_and_in_any_chunk(name: str, kv_dtype: torc
     def attend(start: int, count: int) -> torch.Tensor:
         item = ScheduledRequest("a", (0,) * count, start, table, True)
         batch = attention_batch(BatchPlan(1, (item,)), 16, torch.device("cpu"))
-        return operators(name).attend(q[start : start + count].contiguous(), batch, store, 0, shape)
+        return operators(name).attend(q[start : start + count].clone(), batch, store, 0, shape)
 
     whole = attend(0, 200)
     assert torch.equal(whole[150:151], attend(150, 1))
@@ -215,7 +215,7 @@ def test_what_lies_between_attentions_as_torch_has_it_and_row_by_row(name: str, 
         entering = Stretch(None, layers, 1, layers.attention_norm, 1e-5, dtype)
         leaving = Stretch(layers, None, 2, final, 1e-5, dtype)
         q = steps.between(residual, None, turns, batch, kv, entering)
-        return q, steps.between(residual, mixed[first:last].contiguous(), turns, batch, kv, leaving)
+        return q, steps.between(residual, mixed[first:last].clone(), turns, batch, kv, leaving)
 
     allowed = torch.float32 if packing == "float32" else torch.bfloat16
     got, expected = walk(ops, ours, store, 0, rows), walk(PLAIN, plain, other, 0, rows)
