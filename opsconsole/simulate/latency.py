@@ -62,19 +62,16 @@ class Latency:
         )
 
     def work_rate(self, load: Load) -> Floats:
-        """Replica-seconds of work that arrive a second, by bin."""
+        """Replica-seconds of work that fall due a second, by bin: prompts at once, answers as their tokens are made."""
         rate = np.maximum(load.rate, 1e-12)
         prompt, output = load.prompt / rate, load.output / rate
         spread = 1 + self.lengths.output_cv**2
         read = output * prompt + output * output * spread / 2
-        each = (
-            (prompt + output) * (self.full_step / self.replica.chunk)
-            + prompt * self.replica.step.per_prefill_s
-            + output * self.replica.step.per_decode_s
-            + read * self.context_s
-        )
-        found: Floats = np.where(load.rate > 0, load.rate * each, 0.0)
-        return found
+        token_s = self.full_step / self.replica.chunk
+        first = load.prompt * (token_s + self.replica.step.per_prefill_s)
+        later = load.output * (token_s + self.replica.step.per_decode_s) + load.rate * read * self.context_s
+        lag = self.lengths.output * spread / 2 * self.busy_step  # mean seconds from arrival to a token
+        return np.where(load.rate > 0, first, 0.0) + lagged(np.where(load.rate > 0, later, 0.0), lag, load.trace.step)
 
     def _busy_step(self, mean_context: float) -> float:
         """Seconds of a full step with the decodes of a saturated replica."""
@@ -175,6 +172,20 @@ class Latency:
         )
 
 
+def lagged(values: Floats, lag: float, step: float) -> Floats:
+    """Bin means of what an exponential delay of mean `lag` seconds makes of an even flow in each bin."""
+    if lag <= 0 or not values.size:
+        return values
+    keep = math.exp(-step / lag)
+    share = lag / step * (1.0 - keep)
+    out = np.empty(values.size)
+    level = float(values[0])
+    for i, value in enumerate(values.tolist()):
+        out[i] = value - (value - level) * share
+        level = value - (value - level) * keep
+    return out
+
+
 def rounded(replicas: int) -> int:
     """To a sixteenth, so that few tables serve many counts."""
     grain = max(1, 2 ** (replicas.bit_length() - 5)) if replicas > MANY else 1
@@ -207,6 +218,8 @@ def _log_normal_points(cv: float) -> Floats:
     """Equally likely values of a log-normal with mean 1, finer at the top, where the bound cuts."""
     from statistics import NormalDist
 
+    if cv <= 0:
+        return np.ones(QUANTILES)
     variance = math.log1p(cv * cv)
     normal = NormalDist(-variance / 2, math.sqrt(variance))
     return np.array([math.exp(normal.inv_cdf((i + 0.5) / QUANTILES)) for i in range(QUANTILES)])

@@ -43,8 +43,9 @@ class Table:
         estimated = "estimated (fluid, 10 s bins)" if self.fidelity == "fluid" else "request by request"
         return (
             f"{self.trace}, cold start {self.cold_s:g} s, {estimated}",
-            f"scored: the last {100 * (1 - WARM_SHARE):.0f} %, {self.span_s / 86400:.2f} days; demand x {self.scale:.4g} so "
-            f"that the clairvoyant schedule needs {self.fleet:.1f} replicas on average at {REFERENCE_START_S:g} s",
+            f"scored: the last {100 * (1 - WARM_SHARE):.0f} %, {self.span_s / 86400:.2f} days",
+            f"demand x {self.scale:.4g}, so that the clairvoyant schedule needs {self.fleet:.1f} replicas on "
+            f"average at {REFERENCE_START_S:g} s",
             f"lengths: {self.lengths}; SLO: TTFT {self.slo.ttft:g} s, TPOT {1000 * self.slo.tpot:g} ms, "
             f"{100 * self.slo.target:g} % of requests",
         )

@@ -222,10 +222,18 @@ def _drawn(load: Load, random: np.random.Generator) -> Requests:
     times = (bins + random.random(bins.size)) * step
     order = np.argsort(times, kind="stable")
     bins, times = bins[order], times[order]
-    means = np.maximum(wanted, 1e-12)
-    prompt = _log_normal(random, load.lengths.prompt_cv, bins.size) * (load.prompt * step / means)[bins]
-    output = _log_normal(random, load.lengths.output_cv, bins.size) * (load.output * step / means)[bins]
+    lengths = load.lengths
+    prompt = _shared(random, lengths.prompt_cv, bins, load.prompt * step, load.trace.has_tokens)
+    output = _shared(random, lengths.output_cv, bins, load.output * step, load.trace.has_tokens)
     return Requests(times, _whole(prompt), _whole(output))
+
+
+def _shared(random: np.random.Generator, cv: float, bins: Ints, totals: Floats, exact: bool) -> Floats:
+    """Log-normal shares of each bin's tokens: adding up to them where they were recorded, else on average."""
+    drawn = _log_normal(random, cv, bins.size)
+    counts = np.bincount(bins, weights=drawn if exact else None, minlength=totals.size)
+    each: Floats = drawn * (totals / np.maximum(counts, 1e-12))[bins]
+    return each
 
 
 def _log_normal(random: np.random.Generator, cv: float, count: int) -> Floats:
