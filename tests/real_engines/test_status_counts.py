@@ -63,7 +63,8 @@ def vllm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 def llama(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     binary = llama_server()
     model = configured("OPSCONSOLE_LLAMA_MODEL", "a GGUF file")
-    command = [binary, "--model", model, "--metrics", "--parallel", "2", "--ctx-size", "2048", "--threads", "2"]
+    # one thread: two that wait for each other by spinning get nowhere on a machine with other work
+    command = [binary, "--model", model, "--metrics", "--parallel", "2", "--ctx-size", "2048", "--threads", "1"]
     recipe = Recipe("llama.cpp", [*command, "--host", "127.0.0.1", "--port", "{port}"], {})
     yield from served(recipe, tmp_path_factory)
 
@@ -147,10 +148,9 @@ def test_llama_tokens_are_exact(llama: Server) -> None:
     sent = sum(record.output_tokens or 0 for record in records)
     after = after_idle(llama, (before["totals"]["output_tokens"] or 0) + sent)
     assert after["totals"]["output_tokens"] - before["totals"]["output_tokens"] == sent
-    # llama.cpp counts the prompt tokens it computed; those found in a slot's cache are not among them
-    cached = sum(record.cached_tokens or 0 for record in records)
+    # computed prompt tokens and those found in a slot's cache are told apart; together they are what was sent
     prompts = sum(record.prompt_tokens or 0 for record in records)
-    assert after["totals"]["prompt_tokens"] - before["totals"]["prompt_tokens"] in (prompts, prompts - cached)
+    assert after["totals"]["prompt_tokens"] - before["totals"]["prompt_tokens"] == prompts
 
 
 def test_a_real_page_is_recognised_by_doctor(vllm: Server) -> None:

@@ -45,6 +45,18 @@ def test_an_idle_page_has_zeros_where_zero_is_known_and_unknown_latencies() -> N
     assert (found["ttft_mean"], found["ttft_p50"]) == (None, None)
 
 
+def test_a_page_of_a_real_llama_server_tells_tokens_and_says_what_it_does_not_tell() -> None:
+    # three completions of 14 prompt tokens and 8 answered ones each; twice 6 of the prompt were cached
+    found = report(str(PAGES / "llamacpp-0.5.0-dev-served.txt"))
+    assert (found["engine"], found["flags"], found["bad_lines"]) == ("llamacpp", [], [])
+    assert (found["prompt_tokens"], found["prompt_tokens_computed"], found["generation_tokens"]) == (42, 30, 24)
+    assert (found["prefix_hits"], found["prefix_queries"]) == (12, 42)
+    assert (found["waiting"], found["running"]) == (0, 0)
+    assert found["missing"].keys() >= {"kv_usage", "ttft", "tpot", "e2e"}
+    idle = report(str(PAGES / "llamacpp-0.5.0-dev-idle.txt"))
+    assert (idle["prompt_tokens"], idle["generation_tokens"]) == (0, 0)
+
+
 @pytest.mark.parametrize(
     "times", [("--times", "100,110"), ("--times", "100 110"), ("--times", "100", "--times", "110")]
 )
