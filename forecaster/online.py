@@ -33,6 +33,7 @@ OUTAGE_HOLD_MIN = 30.0
 DEMOTE_HOURS = 24.0
 HISTORY_DAYS = 15
 PERIOD_EVERY_MIN = 360.0
+GROWN = 30.0  # times the load a forecast was made at: what comes from nothing is no test of who forecasts best
 FURTHEST = 5.0  # times the highest rate seen: beyond that nothing is known, and nothing is said
 
 
@@ -129,13 +130,14 @@ class OnlineForecaster:
 
         predictions, heads, centres = gather("predictions"), gather("heads"), gather("centres")
         scale, level = gather("scale"), gather("level")
-        self._ensemble.learn(predictions, heads, truth, level)
+        fair = np.where(rate > GROWN * level, np.nan, truth)
+        self._ensemble.learn(predictions, heads, fair, level)
         quantiles = gather("quantiles")
         self._conformal.learn(gather("candidates"), centres, scale, quantiles, truth)
         due = np.isfinite(truth)
         self._inside.update(np.where(due[:, None], truth[:, None] <= quantiles + 1e-12, np.nan))
         self._scored += due
-        self._duel.update(np.abs(np.stack([centres[:, 0], centres[:, 2]], axis=1) - truth[:, None]) / level[:, None])
+        self._duel.update(np.abs(np.stack([centres[:, 0], centres[:, 2]], axis=1) - fair[:, None]) / level[:, None])
         self._scale.update(np.abs(centres[:, :1] - truth[:, None]))
         windows = np.stack([(said or some).windows[:, i] for i, said in enumerate(rows)], axis=1)
         self._windows.learn(windows, np.isfinite(truth), self._conformal.width)

@@ -24,12 +24,12 @@ from opsconsole.control.loop import Loop
 from opsconsole.control.observing import Queue, as_observation
 from opsconsole.control.settings import AgentSettings, Mode, PoolSettings
 from opsconsole.domain.fleet import PoolSpec, SloSpec
-from opsconsole.domain.records import FleetSnapshot, SourceView, TickRecord
+from opsconsole.domain.records import DecisionView, FleetSnapshot, SourceView, TickRecord
 from opsconsole.domain.replica import Observation
 from opsconsole.errors import RecordingError
 from opsconsole.history.reader import Reader
 from opsconsole.history.store import Store
-from policies.situation import Limits
+from policies.situation import CapacityFacts, Limits
 
 LOOKS = 3
 LOOK_EVERY_S = 1.0
@@ -119,13 +119,14 @@ async def decide_recorded(loaded: Loaded, path: Path, at: float) -> TickRecord:
     reader = Reader(path)
     try:
         snapshots = [s for s in reader.range(at - BEFORE_S, at, limit=2000) if s.replicas]
+        known = [past.decision for past in reader.decisions_at(at)]
     finally:
         reader.close()
     if not snapshots:
         raise RecordingError(f"{path} has no replicas recorded in the ten minutes before that moment.")
     settings = agent_settings(loaded)
     if not loaded.config.pool:
-        settings = replace(settings, pools=pools_of(snapshots[-1]))
+        settings = replace(settings, pools=pools_of(snapshots[-1], known))
     settings = replace(settings, mode=Mode.ADVISE, interval_s=snapshots[-1].interval, fleet=snapshots[-1].fleet)
     past = Past(snapshots)
     with tempfile.TemporaryDirectory(prefix="opsconsole-once-") as folder:
@@ -147,13 +148,24 @@ async def _loop(settings: AgentSettings, parts: Parts, clock: Clock) -> tuple[Lo
     return await compose(settings, parts, store, clock, threaded=False), store
 
 
-def pools_of(snapshot: FleetSnapshot) -> tuple[PoolSettings, ...]:
-    """Pools as recorded, where no configuration says more."""
+def pools_of(snapshot: FleetSnapshot, decisions: Sequence[DecisionView] = ()) -> tuple[PoolSettings, ...]:
+    """Pools as recorded, where no configuration says more; capacity and lead as the law of then knew them."""
     made = []
+    known = {decision.pool: decision for decision in decisions}
     for view in snapshot.pools:
         low, high = view.minimum, view.maximum
         slos = tuple(SloSpec(slo.name, slo.ttft, slo.tpot, slo.target) for slo in view.slos)
         spec = PoolSpec(view.pool, view.model, low, high, slos, view.price_per_hour)
         limits = Limits(1 if low is None else low, max(10, len(snapshot.replicas)) if high is None else high)
-        made.append(PoolSettings(spec, limits))
+        made.append(_as_then(PoolSettings(spec, limits), known.get(view.pool)))
     return tuple(made)
+
+
+def _as_then(pool: PoolSettings, decision: DecisionView | None) -> PoolSettings:
+    if decision is None:
+        return pool
+    told = decision.capacity
+    if told is not None:
+        rates = (told.request_rate, told.prompt_rate, told.output_rate)
+        pool = replace(pool, capacity=CapacityFacts(*rates, told.low, told.high, told.source, told.samples))
+    return pool if decision.lead is None else replace(pool, lead_s=decision.lead)

@@ -221,7 +221,8 @@ def replay_settings(path: Path, span: Span, folder: Path, reader: Reader, loaded
         raise RecordingError(f"{path} has nothing recorded by then.")
     settings = AgentSettings(folder) if loaded is None else agent_settings(loaded)
     if loaded is None or not loaded.config.pool:
-        settings = replace(settings, pools=pools_of(last))
+        known = [past.decision for past in reader.decisions_at(span.start)]
+        settings = replace(settings, pools=pools_of(last, known))
     speed = "as fast as it goes" if span.speed is None else f"{span.speed:g}x"
     return replace(
         settings,

@@ -131,6 +131,7 @@ def main() -> None:
     machine = calibrated()
     words = ["--day", given.day, "--for", given.length, "--cold-start-delay", given.cold_start_delay]
     say(f"one worker sustains {machine.sustained:g} requests/s; bounds {machine.slo}; {' '.join(words)}\n{HEAD}\n")
+    sys.stdout.flush()
     runs: list[Run] = []
     for number in range(given.runs):
         for law in LAWS if number % 2 == 0 else LAWS[::-1]:

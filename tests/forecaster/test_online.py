@@ -163,3 +163,12 @@ def test_a_load_that_begins_from_nothing_is_not_forecast_to_the_sky() -> None:
         assert forecast.values.max() <= 5.0 * seen + 1e-12
     steady = [0.0, 0.0, 0.0, *(10 + np.random.default_rng(4).normal(0, 0.5, 200))]
     assert run(steady)[1][-1].quantile(120.0, 0.9) < 14.0
+
+
+def test_a_beginning_from_nothing_does_not_decide_who_forecasts_best() -> None:
+    noisy = [0.0] * 20 + list(10 + np.random.default_rng(8).normal(0, 1.0, 200))
+    forecaster, said = run(noisy)
+    record = forecaster.record()
+    assert [r.lead for r in record] == list(said[-1].leads)
+    assert all(r.skill is not None and 0.1 < r.skill < 0.5 for r in record), "the mean beats last value on noise"
+    assert max(said[-1].weights.values()) < 0.9
