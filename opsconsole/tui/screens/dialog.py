@@ -137,16 +137,26 @@ class ChangeScreen(ModalScreen[None]):
             self.dismiss()
             return
         confirm = self.query_one("#confirm", Input)
-        typed_in = self.focused or confirm
-        if typed_in.id == "number" and self.change.needs_typing and not confirm.value:
-            self.set_focus(confirm)  # now: the word is already being typed
-        confirm.call_later(typed_in.call_later, self._proceed)
+        field = self.focused or confirm
+        if field.id == "number" and self.change.needs_typing and not confirm.value:
+            self.set_focus(confirm)  # now: the word is already being typed, and wants an Enter of its own
+            field.call_later(self._tell)
+        elif field is confirm:
+            field.call_later(self._proceed)
+        else:
+            confirm.call_later(field.call_later, self._proceed)  # behind what waits in both
+
+    def _tell(self) -> None:
+        """Say what is missing."""
+        self._read_number()
+        self._said = self.change.missing(self.query_one("#confirm", Input).value)
+        self._draw()
 
     def _proceed(self) -> None:
         """Apply, or say what is missing and go to where it belongs."""
-        self._read_number()
+        self._tell()
         change, confirm = self.change, self.query_one("#confirm", Input)
-        missing, client = change.missing(confirm.value), self.app.feed.client
+        missing, client = self._said, self.app.feed.client
         if missing or client is None:
             self._said = missing or "no agent answers"
             if change.needs_typing and change.word and confirm.value.strip() != change.word:

@@ -187,6 +187,24 @@ async def test_what_is_typed_ahead_goes_where_it_belongs_and_applies_no_older_pl
         assert [note for _, note in agent.intents] == ["why"] and agent.plans[-1].to_count == 10
 
 
+@pytest.mark.parametrize("opened", ["d", "s1"])
+async def test_an_enter_before_the_word_never_counts_as_the_one_after_it(
+    opened: str, make_app: MakeApp, agent: Any
+) -> None:
+    app = make_app(look=Look(zone=UTC, now=AT, production=("prod-*",)))
+    async with running(app) as pilot:
+        await press(pilot, *opened)
+        await pilot.pause(0.4)
+        for key in ("enter", *("x2k" if opened == "d" else "1")):
+            app.post_message(events.Key(key, key if len(key) == 1 else None))
+        await pilot.pause(0.4)
+        assert app.screen.query_one("#confirm", Input).value in ("x2k", "1")
+        assert agent.intents == []
+        await press(pilot, "enter")
+        await pilot.pause(0.1)
+        assert len(agent.intents) == 1
+
+
 async def test_marked_rows_are_drained_together(make_app: MakeApp, agent: Any) -> None:
     app = make_app()
     async with running(app) as pilot:
