@@ -16,6 +16,7 @@ from engine.step_time import StandInRunner, StandInSampler, StepTimeModel
 from opsconsole.simulate.settings import Arrival, ReplicaModel
 
 VOCABULARY = 64
+MIX = 0x9E3779B97F4A7C15  # spreads consecutive numbers over 64 bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,7 @@ def request_of(number: int, arrival: Arrival, hash_tokens: int, vocabulary: int 
     shared = [block * hash_tokens + i for block in arrival.blocks for i in range(hash_tokens)][: arrival.prompt_tokens]
     own = (number + 1) * 1_000_003
     tokens = (*shared, *(own * 31 + i for i in range(arrival.prompt_tokens - len(shared))))
-    ids = tuple(low + hash(("token", token)) % vocabulary for token in tokens)
+    ids = tuple(low + (token * MIX % 2**64 >> 20) % vocabulary for token in tokens)
     return Request(
         str(number), ids, SamplingParams(arrival.output_tokens, temperature=0.0, ignore_eos=True), arrival.at
     )

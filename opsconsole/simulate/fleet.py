@@ -67,15 +67,15 @@ class Fleet:
             self._push(at, Happens.FAILURE, None)
         self._push(0.0, Happens.TICK, None)
         self._push(self.settings.scrape_s, Happens.SCRAPE, None)
-        last = self._through(_in_order(arrivals))
-        self._close(max(last, self.settings.until_s or 0.0))
+        self._through(_in_order(arrivals))
+        self._close()
         return self._outcome()
 
-    def _through(self, coming: Iterator[Sequence]) -> float:
-        """Events and arrivals in order of time, until nobody waits for anything any more; the last arrival's time."""
+    def _through(self, coming: Iterator[Sequence]) -> None:
+        """Events and arrivals in order of time, until nobody waits for anything any more."""
         events, last = self._events, 0.0
         request = next(coming, None)
-        until, give_up = self.settings.until_s, NEVER
+        give_up = NEVER
         while True:
             at = events[0][0]
             if request is not None and request.arrived < at:
@@ -84,11 +84,11 @@ class Fleet:
                 request = next(coming, None)
                 continue
             if request is None and give_up == NEVER:
-                end = max(last, until or 0.0)
-                give_up = end + self.settings.patience_s
-                self._end = end
+                self._end = max(last, self.settings.until_s or 0.0)
+                self.members.count_until(self._end)
+                give_up = self._end + self.settings.patience_s
             if request is None and ((self._open == 0 and at > self._end) or at > give_up):
-                return last
+                return
             at, kind, _, member = heapq.heappop(events)
             if kind == Happens.RUN_ENDS:
                 assert member is not None
@@ -239,13 +239,12 @@ class Fleet:
 
     # -- the end -----------------------------------------------------------------------------------------------
 
-    def _close(self, end: float) -> None:
-        self.members.close(end)
+    def _close(self) -> None:
+        self.members.close()
         for member in list(self.members.all.values()):
-            self._abandon(member, end)
+            self._abandon(member, self._end)
         while self._held:
-            self._fail(self._held.popleft(), end)
-        self._end = end
+            self._fail(self._held.popleft(), self._end)
 
     def _outcome(self) -> RunOutcome:
         score, spent = self.score, self.members.spent

@@ -108,12 +108,15 @@ class Members:
             del self.all[member.name]
         self._note(now)
 
-    def close(self, until: float) -> None:
-        """The load ends here: what is spent afterwards is not counted."""
+    def count_until(self, end: float) -> None:
+        """The load ends here: what is spent and what changes afterwards is not counted."""
+        self._until = end
+
+    def close(self) -> None:
+        """Book what is still there."""
         for member in self.all.values():
-            self._book(member, until)
-            member.changed_at = until
-        self._until = until
+            self._book(member, self._until)
+            member.changed_at = self._until
 
     def count(self, life: Life) -> int:
         return len(self.ready) if life is Life.READY else sum(1 for m in self.all.values() if m.life is life)
@@ -124,7 +127,7 @@ class Members:
             self.spent[member.life] += seconds
 
     def _note(self, now: float) -> None:
-        if now > self._until:
+        if now >= self._until:
             return
         change = CountChange(now, len(self.ready), self.count(Life.STARTING), self.count(Life.DRAINING))
         if self.timeline and self.timeline[-1].at == now:

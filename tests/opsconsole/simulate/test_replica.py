@@ -10,10 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.config import EngineConfig
-from engine.core import EngineCore
-from engine.request import Request, SamplingParams
-from engine.step_time import StandInRunner, StandInSampler, StepTimeModel
+from engine.step_time import StepTimeModel
+from opsconsole.simulate.engine_twin import Fate, run_twin
 from opsconsole.simulate.replica import NEVER, Replica
 from opsconsole.simulate.sequence import Sequence
 from opsconsole.simulate.settings import DEFAULT_REPLICA, Arrival, ReplicaModel
@@ -60,58 +58,15 @@ class Load:
         return out
 
 
-@dataclass(frozen=True, slots=True)
-class Fate:
-    first: float | None
-    last: float | None
-    preemptions: int
-    cached: int | None
-
-
 def by_engine(load: Load) -> list[Fate]:
     """The engine's core on a virtual clock."""
-    clock = [0.0]
-
-    def elapse(seconds: float) -> None:
-        clock[0] += seconds
-
-    config = EngineConfig(
-        "m",
-        kv_blocks=load.kv_blocks,
-        max_model_len=load.kv_blocks * BLOCK,
-        block_size=BLOCK,
-        chunk=load.chunk,
-        max_seqs=load.max_seqs,
-        prefix_cache=load.caching,
-    )
-    runner = StandInRunner(load.kv_blocks, BLOCK, 50, STEP, elapse)
-    core = EngineCore(config, runner, StandInSampler(50), lambda: clock[0])
-    requests = [_request(i, arrival) for i, arrival in enumerate(load.arrivals())]
-    waiting = list(requests)
-    while waiting or core.has_work:
-        while waiting and waiting[0].arrival <= clock[0]:
-            core.add(waiting.pop(0))
-        if core.has_work:
-            core.step()
-            core.check()
-        elif waiting:
-            clock[0] = waiting[0].arrival
-    return [Fate(r.first_token_at, r.last_token_at, r.preemptions, r.cached_tokens) for r in requests]
-
-
-def _request(number: int, arrival: Arrival) -> Request:
-    """Equal blocks are equal tokens; what follows them is the request's own."""
-    tokens = [1 + block * BLOCK + i for block in arrival.blocks for i in range(BLOCK)]
-    own = 10_000_000 + number * 1000
-    tokens += range(own, own + arrival.prompt_tokens - len(tokens))
-    params = SamplingParams(arrival.output_tokens, ignore_eos=True)
-    return Request(str(number), tuple(tokens), params, arrival.at)
+    return run_twin(load.model(), STEP, load.arrivals())
 
 
 def by_replica(model: ReplicaModel, arrivals: list[Arrival], fast: bool = True) -> list[Fate]:
     """The simulated replica alone."""
     sequences = list(_run(Replica(model, fast), arrivals))
-    return [Fate(s.first, s.last, s.preemptions, s.cached) for s in sequences]
+    return [Fate(s.arrived, s.first, s.last, s.preemptions, s.cached) for s in sequences]
 
 
 def _run(replica: Replica, arrivals: list[Arrival]) -> Iterator[Sequence]:

@@ -1,0 +1,298 @@
+"""The simulation against the embedded engine on this machine: fit a step-time model, replay a load in both, compare.
+
+The engine runs in this process, in real time, with the same arrivals the simulation gets. The fit sees one load and the
+comparison another. Time and sleep come as callables. The trap: what a step takes is the whole of it, planning and
+sampling included, not the model's forward alone; and a machine that others use fits and replays their noise.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from random import Random
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from engine.step_time import StepShape, StepTimeFit
+from opsconsole.simulate.engine_twin import Fate, fate_of, request_of
+from opsconsole.simulate.replica import NEVER, Replica
+from opsconsole.simulate.settings import Arrival, ReplicaModel
+from opsconsole.simulate.steptime import StepCurve
+from opsconsole.simulate.validate import requests_of
+
+if TYPE_CHECKING:
+    from engine.core import EngineCore
+
+KNOTS = (1, 8, 32, 64, 128, 256, 512)  # tokens in the batch
+FIRST_ID, IDS = 100, 20_000  # token ids that every vocabulary in use has
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One figure in both worlds, seconds; `bar` is the largest relative error allowed, None where it is only shown."""
+
+    name: str
+    real: float
+    simulated: float
+    error: float
+    bar: float | None = None
+
+    @property
+    def ok(self) -> bool:
+        return self.bar is None or self.error <= self.bar
+
+
+@dataclass(frozen=True, slots=True)
+class CrossCheck:
+    """What was fitted, from how many steps, how well it explains them, and how the replay compares."""
+
+    curve: StepCurve
+    steps: int
+    step_error: float  # median relative error of one step's time, on the steps it was fitted to
+    requests: int
+    load: float  # share of the time the engine was busy
+    rows: tuple[Row, ...]
+
+    @property
+    def ok(self) -> bool:
+        return all(row.ok for row in self.rows)
+
+
+class _Recorder(StepTimeFit):
+    """Takes the shape of every step from the engine's own hook."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.shape: StepShape | None = None
+
+    def observe(self, shape: StepShape, seconds: float) -> None:
+        self.shape = shape
+
+
+def cross_check(
+    path: str,
+    now: Callable[[], float],
+    sleep: Callable[[float], None],
+    *,
+    seconds: float = 60.0,
+    rate: float | None = None,
+    seed: int = 1,
+    say: Say = lambda text: None,
+) -> CrossCheck:
+    """Fit and replay with the weights at `path`. Takes about twice `seconds`, and both cores."""
+    from engine.assembly import EngineOptions, model_engine
+
+    say("loading the model")
+    engine = model_engine(path, EngineOptions("check"), now, dtype="auto", quantize="auto", threads=None)
+    return check_core(engine.core, now, sleep, seconds=seconds, rate=rate, seed=seed, say=say)
+
+
+def check_core(
+    core: EngineCore,
+    now: Callable[[], float],
+    sleep: Callable[[float], None],
+    *,
+    seconds: float,
+    rate: float | None = None,
+    seed: int = 1,
+    say: Say = lambda text: None,
+) -> CrossCheck:
+    """The same for an engine that is there already. `rate` None chooses one at which it is busy and not drowning."""
+    model = ReplicaModel(
+        "embedded",
+        StepCurve(((0.0, 1.0),)),
+        kv_blocks=core.config.kv_blocks,
+        block_size=core.config.block_size,
+        chunk=core.config.chunk,
+        max_seqs=core.config.max_seqs,
+        hash_tokens=core.config.block_size,
+    )
+    world = _World(core, now, sleep)
+    world.run(varied(seed, 3, 4.0), offset=100_000)  # first steps are slow for reasons of their own
+    world.steps.clear()
+    half = max(8, int(seconds / 2))
+    say("fitting: a varied load, first half")
+    world.run(varied(seed + 1, half, 1.2), offset=200_000)
+    rate = rate or _moderate(fit(world.steps), model)
+    arrivals = chat(seed + 2, rate, seconds)
+    seen = len(world.steps)
+    say(f"replaying: {len(arrivals)} requests at {rate:.2f}/s for {seconds:.0f} s")
+    busy, began = -world.busy_s, now()
+    real = world.run(arrivals, offset=300_000)
+    busy, took = busy + world.busy_s, now() - began
+    del world.steps[seen:]
+    say("fitting: a varied load, second half; the machine may have changed meanwhile")
+    world.run(varied(seed + 3, half, 1.2), offset=400_000)
+    curve = fit(world.steps)
+    step_error = _median([abs(_seconds(curve, shape) - took) / took for shape, took in world.steps])
+    ours = simulated(replace(model, step=curve), arrivals)
+    load = busy / max(1e-9, took)
+    return CrossCheck(curve, len(world.steps), step_error, len(arrivals), load, compare(real, ours))
+
+
+class _World:
+    """The real engine, driven by arrivals in real time."""
+
+    def __init__(self, core: EngineCore, now: Callable[[], float], sleep: Callable[[float], None]) -> None:
+        self._core, self._now, self._sleep = core, now, sleep
+        self._recorder = core.step_time = _Recorder()
+        self.steps: list[tuple[StepShape, float]] = []
+        self.busy_s = 0.0
+
+    def run(self, arrivals: Sequence[Arrival], offset: int) -> list[Fate]:
+        """Every request to its end; times count from the start of this run. `offset` makes prompts new."""
+        core, began = self._core, self._now()
+        size = core.config.block_size
+        requests = [request_of(offset + i, a, size, IDS, FIRST_ID) for i, a in enumerate(arrivals)]
+        for request in requests:
+            request.arrival += began
+        ahead = 0
+        while ahead < len(requests) or core.has_work:
+            at = self._now()
+            while ahead < len(requests) and requests[ahead].arrival <= at:
+                core.add(requests[ahead])
+                ahead += 1
+            if not core.has_work:
+                self._sleep(max(0.0, requests[ahead].arrival - self._now()))
+                continue
+            core.step()
+            took = self._now() - at
+            self.busy_s += took
+            if self._recorder.shape is not None:
+                self.steps.append((self._recorder.shape, took))
+                self._recorder.shape = None
+        return [
+            Fate(f.arrived - began, f.first and f.first - began, f.last and f.last - began, f.preemptions, f.cached)
+            for f in map(fate_of, requests)
+        ]
+
+
+# -- the fit ---------------------------------------------------------------------------------------------------
+
+
+def fit(steps: Sequence[tuple[StepShape, float]]) -> StepCurve:
+    """Least squares by relative error, nothing negative: a curve over the batch's tokens, and what context costs."""
+    shapes = [shape for shape, _ in steps]
+    took = np.array([seconds for _, seconds in steps])
+    features = np.array([_features(shape) for shape in shapes]) / took[:, None]
+    weights = _nonnegative(features, np.ones(len(took)))
+    for _ in range(3):  # hiccups of the machine teach nothing
+        errors = np.abs(features @ weights - 1.0)
+        kept = errors <= max(0.1, 3.0 * float(np.median(errors)))
+        weights = _nonnegative(features[kept], np.ones(int(kept.sum())))
+    bends, slopes = weights[: len(KNOTS)], weights[len(KNOTS) :]
+    knots = tuple((float(k), float(sum(bends[: i + 1]))) for i, k in enumerate(KNOTS))  # each bend adds to the last
+    decode, context, pair = (float(w) for w in slopes * _SCALE)
+    return StepCurve(knots, per_decode_s=decode, per_context_s=context, per_pair_s=pair)
+
+
+_SCALE = np.array([1.0, 1e-4, 1e-5])
+
+
+def _features(shape: StepShape) -> list[float]:
+    """The curve as a sum of rises between knots, so that it never falls; then decodes, context, pairs."""
+    tokens = shape.decodes + shape.prefill
+    rises = [1.0]
+    for left, right in itertools.pairwise(KNOTS):
+        rises.append(min(1.0, max(0.0, (tokens - left) / (right - left))))
+    slopes = np.array([shape.decodes, shape.context, shape.attention]) * _SCALE
+    return [*rises, *slopes.tolist()]
+
+
+def _nonnegative(features: npt.NDArray[np.float64], targets: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Coordinate descent on the normal equations."""
+    products, wanted = features.T @ features, features.T @ targets
+    products += 1e-9 * np.trace(products) / len(products) * np.eye(len(products))
+    weights = np.zeros(len(wanted))
+    for _ in range(5000):
+        before = weights.copy()
+        for i in range(len(weights)):
+            rest = wanted[i] - products[i] @ weights + products[i, i] * weights[i]
+            weights[i] = max(0.0, rest / products[i, i])
+        if np.abs(weights - before).max() <= 1e-10 * (1e-12 + np.abs(weights).max()):
+            break
+    return weights
+
+
+def _seconds(curve: StepCurve, shape: StepShape) -> float:
+    return curve.seconds(shape.decodes, shape.context, shape.prefill, shape.attention)
+
+
+# -- the loads -------------------------------------------------------------------------------------------------
+
+
+def varied(seed: int, count: int, rate: float) -> tuple[Arrival, ...]:
+    """Lone requests and crowds, short prompts and long ones: every kind of step."""
+    out: list[Arrival] = []
+    draw, at = Random(f"{seed}:varied"), 0.0
+    for _ in range(count):
+        at += draw.expovariate(rate)
+        crowd = draw.choice((1, 1, 1, 2, 4))
+        for _ in range(crowd):
+            out.append(Arrival(at, round(8 * 2 ** draw.uniform(0.0, 6.5)), draw.randint(2, 96)))
+    return tuple(out)
+
+
+def chat(seed: int, rate: float, seconds: float) -> tuple[Arrival, ...]:
+    """Independent users: prompts of 32 to 512 tokens, answers of 16 to 128."""
+    out: list[Arrival] = []
+    draw, at = Random(f"{seed}:chat"), 0.0
+    while True:
+        at += draw.expovariate(rate)
+        if at > seconds:
+            return tuple(out)
+        out.append(Arrival(at, round(32 * 2 ** draw.uniform(0.0, 4.0)), draw.randint(16, 128)))
+
+
+def _moderate(curve: StepCurve, model: ReplicaModel) -> float:
+    """Requests/s of that load at which batches of four decode beside each other: busy, and not drowning."""
+    prompt, output, together = 173.0, 72.0, 4
+    step = curve.seconds(together, int(together * (prompt + output / 2)))
+    each = curve.seconds(0, 0, int(prompt), int(prompt * prompt / 2)) + output * step / together
+    return 0.7 / each
+
+
+# -- the comparison --------------------------------------------------------------------------------------------
+
+
+def simulated(model: ReplicaModel, arrivals: Sequence[Arrival]) -> list[Fate]:
+    """The same arrivals through the simulated replica."""
+    replica, requests = Replica(model), list(requests_of(arrivals))
+    for request in requests:
+        while replica.next_at < request.arrived:
+            replica.finish_run()
+        replica.submit(request, request.arrived)
+    while replica.next_at < NEVER:
+        replica.finish_run()
+    return [Fate(r.arrived, r.first, r.last, r.preemptions, r.cached) for r in requests]
+
+
+def compare(real: Sequence[Fate], ours: Sequence[Fate]) -> tuple[Row, ...]:
+    """Median E2E and TTFT p99 have bars; the rest is shown."""
+    one, other = [_latencies(fates) for fates in (real, ours)]
+    rows = []
+    for place, name in enumerate(("TTFT", "E2E")):
+        for share in (0.5, 0.9, 0.99):
+            a, b = (_quantile([times[place] for times in world], share) for world in (one, other))
+            bar = {("E2E", 0.5): 0.10, ("TTFT", 0.99): 0.30}.get((name, share))
+            rows.append(Row(f"{name} p{100 * share:g}", a, b, abs(b - a) / a, bar))
+    each = _median([abs(b[1] - a[1]) / a[1] for a, b in zip(one, other, strict=True)])
+    rows.append(Row("E2E, median error of single requests", 0.0, 0.0, each, 0.10))
+    return tuple(rows)
+
+
+def _latencies(fates: Sequence[Fate]) -> list[tuple[float, float]]:
+    return [((f.first or NEVER) - f.arrived, (f.last or NEVER) - f.arrived) for f in fates]
+
+
+def _quantile(values: Sequence[float], share: float) -> float:
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+
+def _median(values: Sequence[float]) -> float:
+    return _quantile(values, 0.5)
