@@ -1,7 +1,7 @@
 """The actuator of a cluster: plans and applies on one workload's scale, and drains before it shrinks.
 
 Knows the contract of `act.actuator` and leaves looking, writing, following and leading to its siblings. The traps: a
-plan is made for a spec (generation, replicas), not for a resourceVersion, or every pod that becomes ready would refuse
+plan is made for a spec and a number, not for a resourceVersion, or every pod that becomes ready would refuse
 it; and what is begun is written into the lease before the cluster is touched, so that a kill at any point leaves the
 next leader something to go by.
 """

@@ -8,8 +8,10 @@ an operator's pause, not a pool to be filled.
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Any, Literal
 
 from opsconsole.act.actuator import Member, PoolState
@@ -70,9 +72,13 @@ class Look:
         return max(0, self.asked - len(acts.leaving(pool)))
 
     def version(self, acts: Acts, pool: str) -> str:
-        """Moves with the object's spec, its scale and the pods on their way out, and not with its status."""
-        generation = mapping(self.thing, "metadata").get("generation")
-        return f"{self.scale.uid[:8]}/{generation}/{self.asked}/{self.want(acts, pool)}"
+        """Moves with what the object is to be, its scale and the pods on their way out; not with its status.
+
+        The object's own generation would not do: annotations move a Deployment's as well.
+        """
+        spec = {key: value for key, value in mapping(self.thing, "spec").items() if key != "replicas"}
+        digest = blake2b(json.dumps(spec, sort_keys=True).encode(), digest_size=4).hexdigest()
+        return f"{self.scale.uid[:8]}/{digest}/{self.asked}/{self.want(acts, pool)}"
 
 
 class Looker:

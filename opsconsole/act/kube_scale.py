@@ -21,6 +21,9 @@ from opsconsole.errors import PlanRefused
 
 WRITE_S = 3.0  # for one write; a leader's lease must outlast it
 TRIES = 6
+CROWDED = 3  # conflicts after which the count itself is the precondition
+FAILED_TEST = 422  # how the server answers a patch whose test does not hold
+JSON_PATCH = "application/json-patch+json"
 _ONCE = Patience(tries=1, timeout_s=WRITE_S)
 _LONGEST_WAIT_S = 2.0
 
@@ -80,15 +83,29 @@ class Scaler:
                 self._same(workload, before, seen)
             self.fence(WRITE_S)
             try:
-                answer = await self.api.put(
-                    f"{workload.path}/scale", _body(workload, seen, to), {"fieldManager": self.manager}, _ONCE
-                )
-                return _scale(answer)
+                # Status that churns faster than we write would win every race over the resourceVersion.
+                crowded = attempt >= CROWDED and seen.replicas > 0
+                return await (self._swap(workload, seen, to) if crowded else self._put(workload, seen, to))
             except KubeError as error:
-                if not (error.is_conflict or error.status in (0, TOO_MANY) or error.status >= 500):
+                if not (error.is_conflict or error.status in (0, FAILED_TEST, TOO_MANY) or error.status >= 500):
                     raise PlanRefused(f"The cluster refuses: {error}") from error
                 last = error
         raise PlanRefused(f"{workload} was not changed: {TRIES} attempts failed, at last with: {last}")
+
+    async def _put(self, workload: Workload, seen: Scale, to: int) -> Scale:
+        """Under the resourceVersion that was read."""
+        query = {"fieldManager": self.manager}
+        return _scale(await self.api.put(f"{workload.path}/scale", _body(workload, seen, to), query, _ONCE))
+
+    async def _swap(self, workload: Workload, seen: Scale, to: int) -> Scale:
+        """Under the count that was read: the server compares and replaces in one go, whatever else has changed."""
+        body = [
+            {"op": "test", "path": "/metadata/uid", "value": seen.uid},
+            {"op": "test", "path": "/spec/replicas", "value": seen.replicas},
+            {"op": "replace", "path": "/spec/replicas", "value": to},
+        ]
+        path, query = f"{workload.path}/scale", {"fieldManager": self.manager}
+        return _scale(await self.api.ask("PATCH", path, query=query, body=body, patience=_ONCE, kind=JSON_PATCH))
 
     def _wait(self, attempt: int, error: KubeError | None) -> float:
         if error is not None and error.retry_after_s is not None:

@@ -13,7 +13,7 @@ import importlib.util
 import json
 import os
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -127,7 +127,7 @@ class KubeApi:
         path: str,
         *,
         query: Json | None = None,
-        body: Json | None = None,
+        body: Json | Sequence[Json] | None = None,
         patience: Patience,
         kind: str = "application/json",
     ) -> Any:
@@ -158,9 +158,7 @@ class KubeApi:
                 self._client = await connect(self.place)
             return self._client
 
-    async def _once(
-        self, method: str, path: str, query: Json | None, body: Json | None, timeout_s: float, kind: str
-    ) -> Any:
+    async def _once(self, method: str, path: str, query: Json | None, body: Any, timeout_s: float, kind: str) -> Any:
         client = await self._connected()
         what = f"{method} {path}"
         try:

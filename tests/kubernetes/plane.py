@@ -135,7 +135,7 @@ class ControlPlane:
     def _start_rest(self) -> None:
         config = ["--kubeconfig", str(self.folder / "admin.kubeconfig")]
         quiet = ["--leader-elect=false", "--secure-port", "0"]
-        hpa = ["--horizontal-pod-autoscaler-sync-period", "5s", "--node-monitor-grace-period", "20s"]
+        hpa = ["--horizontal-pod-autoscaler-sync-period", "5s"]
         self.run("kube-controller-manager", [*config, "--leader-elect=false", "--secure-port", str(free_port()), *hpa])
         self.run("kube-scheduler", [*config, *quiet[:1], "--secure-port", str(free_port())])
         kwok = ["--manage-all-nodes", "--cidr", "127.0.1.1/24", "--node-ip", "127.0.0.1"]
@@ -175,6 +175,10 @@ class Cluster:
         answer = self._client.get(path)
         return None if answer.status_code == 404 else answer.raise_for_status().json()
 
+    def lines(self, path: str, **query: Any) -> str:
+        """What a watch tells until the server ends it."""
+        return self._client.get(path, params=query).text
+
     def answers(self, path: str) -> bool:
         return self._client.get(path).is_success
 
@@ -183,6 +187,11 @@ class Cluster:
 
     def patch(self, path: str, body: Any) -> Any:
         return self._ask("PATCH", path, json=body, headers={"Content-Type": "application/merge-patch+json"})
+
+    def patch_status(self, path: str, body: Any) -> Any:
+        """As a kubelet or a controller does; conditions are merged by their type."""
+        headers = {"Content-Type": "application/strategic-merge-patch+json"}
+        return self._ask("PATCH", f"{path}/status", json=body, headers=headers)
 
     def delete(self, path: str) -> None:
         self._ask("DELETE", path)

@@ -7,6 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
+from opsconsole.act.kube_scale import FAILED_TEST
+from opsconsole.cluster.failure import KubeError
 from opsconsole.errors import PlanRefused
 from tests.kubernetes.worlds import Maker, eventually
 
@@ -133,3 +135,18 @@ def _statefulset(name: str, replicas: int) -> dict[str, object]:
     selector = {"matchLabels": {"app": name}}
     spec = {"replicas": replicas, "serviceName": name, "selector": selector, "template": template}
     return {"metadata": {"name": name}, "spec": {**spec, "podManagementPolicy": "Parallel"}}
+
+
+async def test_a_count_that_moved_is_not_replaced_by_a_patch_either(make: Make) -> None:
+    here = make()
+    here.deploy(replicas=2)
+    async with here.daemon() as daemon:
+        of = daemon.actuator._of.workload
+        seen = await daemon.world.scaler.read(of)
+        here.cluster.patch(here.path("deployments", "vllm"), {"spec": {"replicas": 5}})
+        with pytest.raises(KubeError) as told:
+            await daemon.world.scaler._swap(of, seen, 3)
+        assert told.value.status == FAILED_TEST
+        with pytest.raises(PlanRefused, match="was at 2 replicas when this was planned and is at 5 now"):
+            await daemon.world.scaler.write(of, seen, 3)
+    assert here.replicas() == 5

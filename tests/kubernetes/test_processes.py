@@ -1,0 +1,60 @@
+"""Two daemons as processes: one leads, is killed or put to sleep, and the other goes on; people ask either."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+
+from tests.kubernetes.daemons import SECRET, DaemonProcess
+from tests.kubernetes.worlds import Maker, eventually
+
+Make = Callable[..., Maker]
+
+
+def holder(here: Maker) -> str:
+    lease = here.cluster.find(here.path("leases", "opsconsole-story", group="coordination.k8s.io/v1"))
+    return "" if lease is None else str(lease["spec"].get("holderIdentity") or "")
+
+
+def leads(here: Maker, daemon: DaemonProcess) -> bool:
+    return daemon.process is not None and f"_{daemon.process.pid}_" in holder(here)
+
+
+def ask(daemon: DaemonProcess, path: str, body: dict[str, object]) -> httpx.Response:
+    headers = {"Authorization": f"Bearer {SECRET}"}
+    return httpx.post(f"http://127.0.0.1:{daemon.port}{path}", json=body, headers=headers, timeout=15.0)
+
+
+async def test_a_leader_killed_or_put_to_sleep_is_followed_and_never_writes_again(make: Make, tmp_path: Path) -> None:
+    here = make()
+    here.deploy(replicas=1, ready="500ms")
+    one, two = DaemonProcess(here, tmp_path / "one"), DaemonProcess(here, tmp_path / "two")
+    one.start()
+    try:
+        await eventually("the first to lead", lambda: one.is_ready() and leads(here, one), 60.0)
+        two.start()
+        await eventually("the second", two.is_ready, 60.0)
+        plan = ask(one, "/v1/plans", {"kind": "scale", "pool": "chat", "to": 2}).json()
+        assert (plan["from_count"], plan["to_count"]) == (1, 2)
+        assert one.process is not None
+        os.kill(one.process.pid, signal.SIGSTOP)  # with a plan in hand, as a machine that hangs
+        await eventually("the second to lead", lambda: leads(here, two), 30.0)
+        os.kill(one.process.pid, signal.SIGCONT)
+        await eventually("the first to answer", one.is_ready, 30.0)
+        refused = ask(one, "/v1/intents", {"plan_id": plan["plan_id"]})
+        assert refused.is_error and "leads" in refused.json()["error"]
+        assert here.replicas() == 1
+        two.end(signal.SIGKILL)
+        await eventually("the first to lead again", lambda: leads(here, one), 30.0)
+        plan = ask(one, "/v1/plans", {"kind": "scale", "pool": "chat", "to": 2, "reason": "by hand"}).json()
+        assert ask(one, "/v1/intents", {"plan_id": plan["plan_id"]}).json()["status"] == "running"
+        assert here.replicas() == 2
+        await eventually("the growth told as done", lambda: any("2 of 2 ready" in w for w in one.journal()), 30.0)
+    finally:
+        for daemon in (one, two):
+            if daemon.process is not None:
+                daemon.end()
