@@ -22,6 +22,7 @@ from opsconsole.domain.records import (
     Plan,
     PlanKind,
     PoolView,
+    RegretView,
     ReplicaState,
     ReplicaView,
     Sample,
@@ -71,6 +72,21 @@ def test_a_tick_comes_back_as_it_was_written(tmp_path: Path) -> None:
     assert store.get_state("memory/") == {"memory/chat": "{}"}
     reader.close()
     store.close()
+
+
+def test_a_judgement_that_comes_later_is_kept_with_its_decision(tmp_path: Path) -> None:
+    store, path = Store(tmp_path / "a.db"), tmp_path / "a.db"
+    regret = RegretView("chat", START, START + 60, 60.0, 3, 5, 4.1, 8.2, "requests/s", "2 too few")
+    store.write_tick(snapshot(1, START), [decision(START, 2, 3)])
+    nobody = RegretView("chat", START - 99, START, 60.0, 3, 5, 4.1, 8.2, "requests/s")
+    store.write_tick(snapshot(2, START + 61), [decision(START + 61)], regrets=[regret, nobody])
+    store.close()
+    reader = Reader(path)
+    (then,), (now,) = reader.decisions_at(START), reader.decisions_at(START + 61)
+    reader.close()
+    assert then.decision.regret == regret and regret.short == 2
+    assert then.situation == {"now": START} and then.extra == {}, "the rest stays as it was"
+    assert now.decision.regret is None
 
 
 def test_a_tick_that_fails_half_way_leaves_nothing(tmp_path: Path) -> None:
