@@ -29,6 +29,12 @@ _COLOURS = {
 _HEADS = ("REPLICA", "STATE", "RUN", "WAIT", "KV%", "REQ/S", "OUT/S", "TTFT P50", "P95", "TPOT P50", "ENGINE", "POOL")
 _LEFT = frozenset({"REPLICA", "STATE", "ENGINE", "POOL"})
 _SINCE_START = "*"
+_NOTHING_FOUND = {
+    "prometheus": "the server scrapes no engine; add them to its scrape_configs, or look at one directly with "
+    "`opsconsole status http://HOST:8000`.",
+    "": "check the selector, the name or the file, or look at an engine directly with "
+    "`opsconsole status http://HOST:8000`.",
+}
 
 
 def table(snapshot: FleetSnapshot) -> Table:
@@ -88,6 +94,9 @@ def lines(snapshot: FleetSnapshot) -> Iterator[str]:
     for source in snapshot.sources:
         if not source.ok or source.error:
             yield f"source {source.name}: {source.error or 'no answer'}"
+    if not snapshot.replicas and all(source.ok for source in snapshot.sources):
+        kinds = {source.kind for source in snapshot.sources}
+        yield f"No replica was found: {_NOTHING_FOUND.get(min(kinds, default=''), _NOTHING_FOUND[''])}"
     yield from snapshot.notes
 
 

@@ -141,6 +141,21 @@ def test_status_without_addresses_asks_the_running_agent(person: Person, agent: 
     assert json.loads(done.stdout)["replicas"][0]["engine"] == "vllm"
 
 
+def test_record_writes_down_what_a_running_agent_sees(person: Person, agent: Path) -> None:
+    sock = str(agent / "agent.sock")
+    done = person.types("record", "--attach", sock, "seen.rec", "--for", "2s")
+    assert done.returncode == 0 and "1 replicas of which 1 answered" in done.stderr, done.stderr
+    lines = [
+        json.loads(line)["snapshot"]
+        for line in person.types("replay", "seen.rec", "-o", "json").stdout.split("\n")
+        if line
+    ]
+    assert len(lines) >= 3
+    for line in lines:
+        (view,) = line["replicas"]
+        assert (view["running"], view["waiting"], view["engine"]) == (3, 1, "vllm")
+
+
 def test_once_explain_prints_every_rule(person: Person, engine: str) -> None:
     done = person.types("autoscale", engine, "--once", "--explain")
     assert done.returncode == 0, done.stderr
@@ -209,6 +224,9 @@ def test_config_is_written_checked_and_shown(person: Person) -> None:
         (("autoscale", "h:1", "--listen", "0.0.0.0:9400"), "needs at least one token"),
         (("status", "h:1", "--output", "xml"), "give table or json"),
         (("status", "h:1", "--attach", "x"), "leave it out"),
+        (("record", "--attach", "/no/agent.sock", "y.rec"), "No agent answers at /no/agent.sock"),
+        (("record", "--attach", "x", "h:1", "y.rec"), "leave out addresses"),
+        (("record", "--attach", "x", "--every", "2s", "y.rec"), "at its own pace"),
         (("explain", "--db", "missing.db"), "missing.db does not exist"),
         (("explain", "--db", "missing.db", "--at", "teatime"), "'teatime' is no time"),
         (("pause", "--attach", "/no/agent.sock"), "No agent answers at /no/agent.sock"),
@@ -218,3 +236,16 @@ def test_what_cannot_be_done_is_one_sentence_and_exit_2(person: Person, words: t
     done = person.types(*words)
     assert done.returncode == 2
     assert said in done.stderr and "Traceback" not in done.stderr
+    assert not (person.home / "y.rec").exists()
+
+
+def test_status_with_nothing_to_look_at_says_what_to_type(person: Person, tmp_path: Path) -> None:
+    done = person.types("status", XDG_STATE_HOME=str(tmp_path))
+    assert done.returncode == 2 and "give addresses, as in `opsconsole status http://HOST:8000`" in done.stderr
+    (tmp_path / "empty.toml").write_text("[agent]\nfleet = 'x'\n")
+    done = person.types("status", "--config", str(tmp_path / "empty.toml"))
+    assert done.returncode == 2 and "empty.toml names no source: give [sources] targets" in done.stderr
+    (tmp_path / "none.json").write_text("[]")
+    (tmp_path / "none.toml").write_text(f'[sources]\nfiles = ["{tmp_path / "none.json"}"]\n')
+    done = person.types("status", "--config", str(tmp_path / "none.toml"), "--over", "0.1s")
+    assert done.returncode == 0 and "No replica was found: check the selector, the name or the file" in done.stdout
