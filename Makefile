@@ -16,7 +16,7 @@ export TOKENIZERS_PARALLELISM := false
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test check format lint types contracts unit clean controlplane test-kubernetes test-real-engines bench-forecast bench-single-node bench-engine bench-observe bench-tui bench-lint
+.PHONY: help install run test check format lint types contracts unit clean controlplane test-kubernetes test-real-engines bench-forecast bench-single-node bench-engine bench-observe bench-tui bench-lint bench-simulate
 
 help: ## List the tasks
 	@grep -hE '^[a-zA-Z_-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-zA-Z_-]+):.*## (.*)/  \1\t\2/' | expand -t 20
@@ -74,6 +74,9 @@ bench-observe: install ## Cost of reading metrics pages, from 10 to 1,000 replic
 
 bench-tui: install ## Cost of the console at 1 to 1,000 replicas
 	@$(BIN)/python tests/bench/bench_tui.py $(BENCH_ARGS)
+
+bench-simulate: install ## Simulated requests a second on one core, by load and fleet
+	@$(BIN)/python tests/bench/bench_simulate.py $(BENCH_ARGS)
 
 bench-lint: install ## Speed of the linter, by input
 	@$(BIN)/python tests/bench/bench_lint.py $(BENCH_ARGS)
