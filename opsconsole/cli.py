@@ -110,6 +110,7 @@ def console(
     read_only: bool = typer.Option(False, "--read-only", help="Offer no action that changes anything."),
     theme: str = typer.Option("", "--theme", help="dark, light, contrast, cvd or mono."),
     glyphs: str = typer.Option("", "--glyphs", help="block or ascii."),
+    lean: bool = typer.Option(False, "--lean", help="For a slow line: ASCII, and few repaints."),
     version: bool = typer.Option(False, "--version", callback=_print_version, is_eager=True, help="Print the version."),
 ) -> None:
     """See, forecast and scale LLM inference replicas.
@@ -128,14 +129,16 @@ def console(
       opsconsole lint prompts.jsonl
     """
     if ctx.invoked_subcommand is not None:
-        if attach or demo or read_only or theme or glyphs:
+        if attach or demo or read_only or theme or glyphs or lean:
             raise UsageError(
                 f"The console's options belong behind the command: opsconsole {ctx.invoked_subcommand} ..."
             )
         return
     from opsconsole.commands import tui_cmd
 
-    code = tui_cmd.run(attach or None, demo=demo, read_only=read_only, theme=theme or None, glyphs=glyphs or None)
+    code = tui_cmd.run(
+        attach or None, demo=demo, read_only=read_only, theme=theme or None, glyphs=glyphs or None, lean=lean
+    )
     raise typer.Exit(code)
 
 

@@ -30,6 +30,8 @@ class FileRecorder:
         self.path = Path(path)
         if self.path.exists():
             raise RecordingError(f"{self.path} is there already: name another file.")
+        if not self.path.parent.is_dir():
+            raise RecordingError(f"{self.path.parent} is no folder.")
         ever = math.inf
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="recorder")
         self._waiting: list[Future[None]] = []

@@ -25,7 +25,7 @@ from opsconsole.tui.session import Session
 from opsconsole.tui.settings import TuiSettings
 from opsconsole.tui.world import Look, World
 
-LEAN_S = 3.0
+LEAN_S = 4.0
 
 
 def firing(world: World) -> set[tuple[str, str]]:

@@ -137,7 +137,7 @@ def skill_table(forecast: ForecastView | None, lead: float | None, cells: int, r
         return [(Cell(" no forecast has met its target yet", "dim"),)]
     deciding = record_at(scored, lead)
     levels = [i for i, level in enumerate(forecast.levels) if level in (0.1, 0.5, 0.9)] or [len(forecast.levels) - 1]
-    head = left("   LEAD", 9) + right("SKILL", 6) + "".join(right(level_word(forecast.levels[i]), 6) for i in levels)
+    head = left("   LEAD", 10) + right("SKILL", 6) + "".join(right(level_word(forecast.levels[i]), 6) for i in levels)
     out: list[Line] = [(Cell(head + right("OF", 7), "dim"),)]
     for record in _thinned(scored, max(1, rows - 2)):
         good = record.skill is not None and record.skill > 0
@@ -145,7 +145,7 @@ def skill_table(forecast: ForecastView | None, lead: float | None, cells: int, r
             right(fmt.percent(record.coverage[i] if i < len(record.coverage) else None), 6) for i in levels
         )
         out.append((
-            Cell(" > " if record is deciding else "   ", "mark"), Cell(left(f"+{fmt.brief(record.lead)}", 6)),
+            Cell(" > " if record is deciding else "   ", "mark"), Cell(left(f"+{fmt.brief(record.lead)}", 7)),
             Cell(right(percent_signed(record.skill), 6), "good" if good else "warn"),
             Cell(shares + right(fmt.count(record.scored), 7)),
         ))  # fmt: skip

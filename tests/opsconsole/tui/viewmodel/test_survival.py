@@ -55,7 +55,7 @@ def poisoned(value: Any, with_what: float | None, name: str = "") -> Any:
             if may_be_none and field.init:
                 changes[field.name] = poisoned(held, with_what, field.name)
         return dataclasses.replace(value, **changes)
-    if isinstance(value, tuple) and not isinstance(value, str):
+    if isinstance(value, tuple):
         return tuple(poisoned(item, with_what, name) for item in value)
     if isinstance(value, Mapping):
         return {key: poisoned(item, with_what, name) for key, item in value.items()}
@@ -80,14 +80,14 @@ def test_no_number_keeps_a_screen_from_being_drawn(poison: float, world: World, 
         alerts=poisoned(world.alerts, poison),
         prefixes=poisoned(world.prefixes, poison),
     )
+    assert sick.snapshot is not None
     sick.trends.add(dataclasses.replace(sick.snapshot, at=look.now + 1))
     for page in VIEWS:
         for panel in ("", *PANELS.get(page, ())):
             state = ViewState(page=page, selected="llama-8b-7d9-x2k", maximised=panel)
             for size in SIZES:
                 check(view(sick, state, look, size), size)
-    replica = sick.snapshot.replicas[0] if sick.snapshot else None
-    assert replica is not None and sick.snapshot is not None
+    replica = sick.snapshot.replicas[0]
     why.of_replica(replica, sick, look, 80)
     page_lines(replica, "now")
     advice.sentences(replica, sick.snapshot, sick)
