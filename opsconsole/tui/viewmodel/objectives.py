@@ -42,7 +42,7 @@ def runs_out(slo: SloView) -> str:
 def state_word(slo: SloView) -> str:
     """In words: holds, burning, spent."""
     if slo.attainment is None:
-        return "no requests yet"
+        return "no requests yet" if slo.attainment_long is None else "no requests now"
     if slo.budget_left is not None and slo.budget_left <= 0:
         return "budget spent"
     if slo.burn_short is None:
