@@ -82,12 +82,13 @@ class Scaler:
                     return seen  # the write that seemed to fail had arrived
                 self._same(workload, before, seen)
             self.fence(WRITE_S)
+            # A status that churns faster than we write would win every race over the resourceVersion.
+            crowded = attempt >= CROWDED and seen.replicas > 0
             try:
-                # Status that churns faster than we write would win every race over the resourceVersion.
-                crowded = attempt >= CROWDED and seen.replicas > 0
                 return await (self._swap(workload, seen, to) if crowded else self._put(workload, seen, to))
             except KubeError as error:
-                if not (error.is_conflict or error.status in (0, FAILED_TEST, TOO_MANY) or error.status >= 500):
+                lost = error.is_conflict or (crowded and error.status == FAILED_TEST)
+                if not (lost or error.status in (0, TOO_MANY) or error.status >= 500):
                     raise PlanRefused(f"The cluster refuses: {error}") from error
                 last = error
         raise PlanRefused(f"{workload} was not changed: {TRIES} attempts failed, at last with: {last}")
@@ -99,7 +100,7 @@ class Scaler:
 
     async def _swap(self, workload: Workload, seen: Scale, to: int) -> Scale:
         """Under the count that was read: the server compares and replaces in one go, whatever else has changed."""
-        body = [
+        body: list[dict[str, Any]] = [
             {"op": "test", "path": "/metadata/uid", "value": seen.uid},
             {"op": "test", "path": "/spec/replicas", "value": seen.replicas},
             {"op": "replace", "path": "/spec/replicas", "value": to},

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from opsconsole.act.kube_acts import Acts
+from opsconsole.act.kube_lease import Lease
 from opsconsole.act.kube_scale import Scale, Scaler
 from opsconsole.cluster.failure import Patience
 from opsconsole.cluster.workload import Workload
@@ -38,6 +39,7 @@ class Dying(Scaler):
 
 async def vanish(daemon: Daemon) -> None:
     """As a SIGKILL does it: nothing more is sent, nothing is released."""
+    assert isinstance(daemon.world.lease, Lease)
     for task in (daemon.life._task, daemon.world.lease._task):
         if task is not None:
             task.cancel()
