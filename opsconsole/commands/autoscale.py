@@ -98,7 +98,11 @@ def _once(loaded: Loaded, recording: Path | None, at: str, explain: bool, output
     else:
         record = asyncio.run(decide_live(loaded))
     if output == "json":
-        document = {"snapshot": to_json(record.snapshot), "decisions": to_json(record.decisions)}
+        document = {
+            "snapshot": to_json(record.snapshot),
+            "decisions": to_json(record.decisions),
+            "forecasts": to_json(record.forecasts),
+        }
         typer.echo(json.dumps(document, indent=2, ensure_ascii=False))
         return
     _print(record, explain)
