@@ -20,11 +20,11 @@ from opsconsole.act.kube_acts import Acts
 from opsconsole.act.kube_choice import is_rolling
 from opsconsole.act.kube_owners import Self, owner_of, via_owner
 from opsconsole.act.kube_scale import Scale, Scaler
-from opsconsole.act.kube_starts import StartTimes
 from opsconsole.clock import Clock
 from opsconsole.cluster.api import KubeApi
 from opsconsole.cluster.failure import KubeError
 from opsconsole.cluster.pods import PodFacts, entries, facts, mapping
+from opsconsole.cluster.starts import StartTimes
 from opsconsole.cluster.workload import Workload
 
 OWNER_S = 10.0  # an answer about other writers is good for this long, except just before a write

@@ -7,7 +7,7 @@ at all after that.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -94,6 +94,11 @@ def facts(pod: Pod, now: float | None = None, *, port: int | None = None) -> Pod
         url=None if host is None else f"{notes.get('prometheus.io/scheme') or 'http'}://{host}:{at}",
         labels={str(k): str(v) for k, v in labels.items()},
     )
+
+
+def known(pods: Iterable[Pod]) -> list[PodFacts]:
+    """Facts of all that are not over."""
+    return [found for pod in pods if (found := facts(pod)) is not None]
 
 
 def start_phase(status: Mapping[str, Any], now: float | None = None) -> str:

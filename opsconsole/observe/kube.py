@@ -16,7 +16,8 @@ from typing import Any
 
 from opsconsole.clock import Clock
 from opsconsole.cluster.api import Place, connect
-from opsconsole.cluster.pods import Pod
+from opsconsole.cluster.pods import Pod, known
+from opsconsole.cluster.starts import StartTimes
 from opsconsole.domain.records import SourceView
 from opsconsole.errors import SourceErrorKind
 from opsconsole.observe.kube_pods import PodRules, as_target
@@ -53,6 +54,8 @@ class KubeTargets:
     def __init__(self, options: KubeOptions, clock: Clock, new_api: NewApi = from_surroundings) -> None:
         self._options, self._clock, self._new_api = options, clock, new_api
         self._pods: dict[str, Pod] = {}
+        self._starts = StartTimes()
+        self._moved = False  # pods changed since the start times were last learned from them
         self._version: str | None = None
         self._task: asyncio.Task[None] | None = None
         self._listed = asyncio.Event()
@@ -67,7 +70,10 @@ class KubeTargets:
             self._task = asyncio.create_task(self._follow())
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._answered.wait(), self._options.first_s)
-        found = [as_target(pod, self._options.rules, now) for _, pod in sorted(self._pods.items())]
+        if self._moved:
+            self._starts, self._moved = self._starts.learn(known(self._pods.values())), False
+        rules, starts = self._options.rules, self._starts
+        found = [as_target(pod, rules, now, starts) for _, pod in sorted(self._pods.items())]
         return tuple(target for target in found if target is not None)
 
     def names(self) -> frozenset[str] | None:
@@ -135,6 +141,7 @@ class KubeTargets:
             more = meta.get("continue")
             if not more:
                 break
+        self._moved = True
         self._pods, self._version = pods, str(meta.get("resourceVersion", "0"))
         self._heard()
         self._listed.set()
@@ -167,6 +174,7 @@ class KubeTargets:
         if kind == "ERROR":
             raise WatchEnded(int(thing.get("code", 0)), str(thing.get("message", "the watch ended")))
         self._heard()
+        self._moved = self._moved or kind != "BOOKMARK"
         version = (thing.get("metadata") or {}).get("resourceVersion")
         if version:
             self._version = str(version)

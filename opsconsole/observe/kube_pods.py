@@ -15,12 +15,14 @@ from opsconsole.cluster.pods import (
     address,
     container_port,
     entries,
+    facts,
     is_draining,
     is_ready,
     mapping,
     start_phase,
     unix,
 )
+from opsconsole.cluster.starts import StartTimes
 from opsconsole.observe.source import ReplicaRef, Target
 
 GPU_RESOURCES = (
@@ -47,8 +49,11 @@ class PodRules:
     pool_label: str | None = None
 
 
-def as_target(pod: Pod, rules: PodRules, now: float | None = None) -> Target | None:
-    """The pod as a target, or None for one that is over. `now` tells a start from one that no node will take."""
+def as_target(pod: Pod, rules: PodRules, now: float | None = None, starts: StartTimes | None = None) -> Target | None:
+    """The pod as a target, or None for one that is over.
+
+    `now` tells a start from one that no node will take, `starts` when one like it was ready.
+    """
     status, spec = mapping(pod, "status"), mapping(pod, "spec")
     if status.get("phase") in ("Succeeded", "Failed"):
         return None
@@ -66,7 +71,9 @@ def as_target(pod: Pod, rules: PodRules, now: float | None = None) -> Target | N
     ready = is_ready(status)
     leaving = is_draining(pod)
     phase = None if ready or leaving else start_phase(status, now)
-    return Target(ref, where, ready=ready, draining=True if leaving else None, phase=phase)
+    known = None if starts is None or phase is None else facts(pod, now)
+    expected = None if starts is None or known is None else starts.expected_ready_at(known)
+    return Target(ref, where, (), ready, True if leaving else None, phase, expected)
 
 
 def _address(pod: Pod, rules: PodRules) -> str | None:
