@@ -138,6 +138,7 @@ def _container(of: Daemon) -> dict[str, Any]:
     return {
         "name": "opsconsole",
         "image": of.image,
+        "imagePullPolicy": "IfNotPresent",
         "args": command,
         "env": [{"name": name, "value": value} for name, value in environment(of).items()],
         "ports": ports,
