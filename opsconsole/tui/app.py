@@ -188,10 +188,6 @@ class ConsoleApp(App[int]):
         if (screen := self.console_screen) is not None:
             screen.grid.set_theme(self.look_name)
 
-    def copy(self, text: str) -> None:
-        self.copy_to_clipboard(text)
-        self.session.say("copied through the terminal (OSC 52)")
-
     def export(self, path: str) -> None:
         from opsconsole.tui.export import write
 

@@ -126,10 +126,16 @@ def _glyphs(shell: Shell, argument: str) -> None:
     session.look = replace(session.look, glyphs=GLYPHS[name])
 
 
+def copy_text(shell: Shell, text: str) -> None:
+    """Put it on the clipboard of whoever sits at the terminal."""
+    shell.copy_to_clipboard(text)
+    shell.session.say("copied through the terminal (OSC 52)")
+
+
 def _copy(shell: Shell, argument: str) -> None:
     text = lists.copied(shell.session)
     if text:
-        shell.copy(text)
+        copy_text(shell, text)
 
 
 def _panel(name: str) -> Handler:

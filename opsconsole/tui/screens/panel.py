@@ -12,6 +12,7 @@ from textual.app import ComposeResult
 from textual.screen import ModalScreen
 
 from opsconsole.errors import OpsConsoleError
+from opsconsole.tui import dispatch
 from opsconsole.tui import format as fmt
 from opsconsole.tui.cells import Cell, Line, clean, cut, plain, wrap
 from opsconsole.tui.layout import Size
@@ -121,7 +122,7 @@ class PanelScreen(ModalScreen[None]):
                 return
         elif self._panel != "help" and key == "c":
             app: Any = self.app
-            app.copy("\n".join(plain(line).rstrip() for line in self._text(200)[1]))
+            dispatch.copy_text(app, "\n".join(plain(line).rstrip() for line in self._text(200)[1]))
         elif self._panel == "help":
             self._search(key, char)
         self._draw()

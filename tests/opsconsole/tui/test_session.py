@@ -43,7 +43,7 @@ class Recorder:
     def set_theme(self, name: str) -> None:
         self.asked.append(("theme", name))
 
-    def copy(self, text: str) -> None:
+    def copy_to_clipboard(self, text: str) -> None:
         self.asked.append(("copy", text))
 
     def export(self, path: str) -> None:
