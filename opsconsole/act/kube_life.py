@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 
 from opsconsole.act.kube import STEP_S, KubeActuator
 from opsconsole.act.kube_world import World
+from opsconsole.domain.leading import Leading
 from opsconsole.domain.records import FleetSnapshot
 from opsconsole.errors import OpsConsoleError
 
@@ -32,6 +33,11 @@ class KubeLife:
         await self._world.api.open()
         await self._world.lease.start()
         self._task = asyncio.create_task(self._beat())
+
+    def leading(self) -> Leading:
+        """Who acts on this cluster. An agent that only watches has nobody to pass anything on to."""
+        lease = self._world.lease
+        return Leading() if lease.words is None else Leading(False, lease.holder, lease.address)
 
     async def close(self) -> None:
         if self._task is not None:

@@ -32,8 +32,10 @@ from opsconsole.control.journal import Journal
 from opsconsole.control.loop import Loop
 from opsconsole.control.observing import Queue, remembered
 from opsconsole.control.orders import Orders
+from opsconsole.control.passing import Passing
 from opsconsole.control.settings import AgentSettings
 from opsconsole.domain.fleet import FleetState
+from opsconsole.domain.leading import Leading
 from opsconsole.domain.records import FleetSnapshot, PrefixView, ReplicaState
 from opsconsole.errors import OpsConsoleError
 from opsconsole.history.reader import Reader
@@ -70,6 +72,7 @@ class Parts:
     board: Board | None = None  # counts that an HPA or KEDA brings about
     beside: Callable[[], AbstractAsyncContextManager[Any]] = contextlib.nullcontext  # what listens besides the API
     companions: Sequence[Companion] = ()
+    leading: Callable[[], Leading] | None = None  # where several daemons stand for one fleet: which of them acts
 
 
 Build = Callable[[AgentSettings, Clock], Parts]
@@ -157,9 +160,11 @@ async def serve(
     settings = loop.settings
     orders = Orders(loop, clock)
     given = parts or Parts(())
+    certificate = None if settings.listen is None else settings.listen.certificate
     api = Api(
         loop, orders, settings.tokens, forecasts=loop.forecasts, findings=given.findings, prefixes=given.prefixes,
         log_of=given.log_of,
+        passing=None if given.leading is None else Passing(given.leading, settings.tokens, certificate),
     )  # fmt: skip
     listeners: list[tuple[server.QuietServer, socket.socket]] = []
     if settings.listen is not None:

@@ -22,6 +22,7 @@ from opsconsole.control.access import Caller, Forbidden, Unauthorised, caller_of
 from opsconsole.control.loop import Loop
 from opsconsole.control.meter import CONTENT_TYPE
 from opsconsole.control.orders import Orders
+from opsconsole.control.passing import Passing
 from opsconsole.control.settings import Role, Token
 from opsconsole.domain.records import ForecastView, PrefixView
 from opsconsole.domain.wire import to_json
@@ -50,10 +51,11 @@ class Api:
         findings: Callable[[], Sequence[dict[str, Any]]] = tuple,
         prefixes: Callable[[], Awaitable[Sequence[PrefixView]]] | None = None,
         log_of: Callable[[str, int], Sequence[str]] | None = None,
+        passing: Passing | None = None,
     ) -> None:
         self._loop, self._orders, self._tokens = loop, orders, tuple(tokens)
         self._forecasts, self._findings = forecasts, findings
-        self._prefixes_of, self._log_of = prefixes, log_of
+        self._prefixes_of, self._log_of, self._passing = prefixes, log_of, passing
         self._reader: Reader | None = None
         read = [
             ("/v1/snapshot", self._snapshot),
@@ -91,7 +93,8 @@ class Api:
                 caller = caller_of(request, self._tokens)
                 # A dry run changes nothing, so whoever may read may ask for one.
                 need(caller, Role.READ if request.url.path == "/v1/plans" else role)
-                return await handler(request, caller)
+                elsewhere = None if self._passing is None else await self._passing.on(request)
+                return elsewhere if elsewhere is not None else await handler(request, caller)
             except Unauthorised as error:
                 return _error(401, error)
             except Forbidden as error:

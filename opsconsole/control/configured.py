@@ -189,6 +189,7 @@ def parts_builder(loaded: Loaded) -> Build:
             beside=_scaler(loaded.config.act, board, clock),
             actuators=cluster.actuators,
             companions=() if cluster.life is None else (cluster.life,),
+            leading=None if cluster.life is None else cluster.life.leading,
         )
 
     return build
