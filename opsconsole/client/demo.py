@@ -106,8 +106,9 @@ class DemoApi:
         return _items(list(newest.values()))
 
     async def _forecast(self, request: Request) -> Response:
-        wanted = request.query_params.get("pool")
-        views = forecasts(self._agent.world, self._agent.seed, self._agent.hindsight)
+        wanted, at = request.query_params.get("pool"), request.query_params.get("at")
+        hindsight = self._agent.hindsight if at is None else None
+        views = forecasts(self._agent.world, self._agent.seed, hindsight, None if at is None else float(at))
         return _items([view for view in views if wanted in (None, "", view.pool)])
 
     async def _journal(self, request: Request) -> Response:

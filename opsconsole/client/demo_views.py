@@ -193,21 +193,25 @@ def _weighted(live: list[ReplicaView]) -> float | None:
 SERIES = (("requests/s", 1.0), ("prompt tokens/s", 1500.0), ("output tokens/s", 210.0))
 
 
-def forecasts(world: DemoWorld, seed: int, hindsight: Hindsight | None = None) -> tuple[ForecastView, ...]:
-    """The demo knows its own future and blurs it."""
+def forecasts(
+    world: DemoWorld, seed: int, hindsight: Hindsight | None = None, at: float | None = None
+) -> tuple[ForecastView, ...]:
+    """The demo knows its own future and blurs it; `at` is a moment of the past, of which no record is kept."""
+    now = world.at if at is None else at
+    record = RECORD if at is None else ()
     out = []
     for pool in world.pools:
         for unit, each in SERIES:
-            blur = random.Random(seed + int(world.at // 60))
+            blur = random.Random(seed + int(now // 60))
             quantiles = []
             for lead in LEADS:
-                middle = each * expected_demand(pool, world.at + lead) * (0.97 + 0.06 * blur.random())
+                middle = each * expected_demand(pool, now + lead) * (0.97 + 0.06 * blur.random())
                 spread = 0.04 + 0.09 * (lead / 900) ** 0.5
                 quantiles.append((middle * (1 - spread), middle, middle * (1 + spread)))
             tally = hindsight.tally(pool.name) if hindsight is not None else None
             out.append(ForecastView(
-                pool.name, unit, world.at, LEADS, LEVELS, tuple(quantiles), "demo-seasonal", step=60.0, bought=0.9,
-                weights={"seasonal": 0.7, "ets": 0.3}, record=RECORD, regret=tally,
+                pool.name, unit, now, LEADS, LEVELS, tuple(quantiles), "demo-seasonal", step=60.0, bought=0.9,
+                weights={"seasonal": 0.7, "ets": 0.3}, record=record, regret=tally,
             ))  # fmt: skip
     return tuple(out)
 

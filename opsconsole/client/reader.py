@@ -98,8 +98,9 @@ class AgentReader:
         """The decision of each pool as it stood at `at`, by default now, with its whole trace."""
         return self._many(DecisionView, await self._get("/v1/decisions", {"at": at}))
 
-    async def forecast(self, pool: str | None = None) -> tuple[ForecastView, ...]:
-        return self._many(ForecastView, await self._get("/v1/forecast", {"pool": pool}))
+    async def forecast(self, pool: str | None = None, *, at: float | None = None) -> tuple[ForecastView, ...]:
+        """The newest forecasts, or those that the decisions of a past moment were made from."""
+        return self._many(ForecastView, await self._get("/v1/forecast", {"pool": pool, "at": at}))
 
     async def journal(
         self,

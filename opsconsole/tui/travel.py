@@ -103,6 +103,7 @@ async def past(client: AgentClient, live: World, at: float) -> World | None:
         trends = Trends.of(recent)
     trends.add(snapshot)
     decisions = await client.decisions(at)
+    forecasts = await client.forecast(at=snapshot.at)
     return replace(
         live,
         snapshot=snapshot,
@@ -111,6 +112,8 @@ async def past(client: AgentClient, live: World, at: float) -> World | None:
         journal=tuple(entry for entry in live.journal if entry.at <= snapshot.at + 1e-6),
         history=tuple(old for old in live.history if old.at <= snapshot.at),
         alerts=(),
-        forecasts=tuple(f for f in live.forecasts if f.made_at <= snapshot.at),
+        forecasts=tuple(f for f in forecasts if f.made_at <= snapshot.at + 1e-6),  # an older agent tells only today's
+        findings=(),
+        prefixes=(),
         holds=tuple(hold for hold in live.holds if hold.at <= snapshot.at),
     )

@@ -23,6 +23,7 @@ from opsconsole.tui import acting
 from opsconsole.tui.cells import fit
 from opsconsole.tui.viewmodel import dialog as view
 from opsconsole.tui.viewmodel.frame import Frame
+from opsconsole.tui.widgets.field import Field
 from opsconsole.tui.widgets.grid import Grid
 
 if TYPE_CHECKING:
@@ -70,9 +71,9 @@ class ChangeScreen(ModalScreen[None]):
             yield Grid(self.app.look_name, takes_keys=False)
             if self.change.asks_number:
                 number = "" if self.change.number is None else str(self.change.number)
-                yield Input(number, placeholder="new number", id="number", compact=True, max_length=6)
-            yield Input(placeholder="type to confirm", id="confirm", compact=True)
-            yield Input(placeholder="note, goes to the journal", id="note", compact=True, max_length=200)
+                yield Field(number, placeholder="new number", id="number", compact=True, max_length=6)
+            yield Field(placeholder="type to confirm", id="confirm", compact=True)
+            yield Field(placeholder="note, goes to the journal", id="note", compact=True, max_length=200)
 
     def on_mount(self) -> None:
         self.set_class(self.app.session.look.glyphs.name == "ascii", "ascii")

@@ -18,6 +18,7 @@ from opsconsole.tui import actions, dispatch
 from opsconsole.tui.session import Session
 from opsconsole.tui.state import SORTS
 from opsconsole.tui.viewmodel.columns import COLUMNS
+from opsconsole.tui.widgets.field import Field
 
 if TYPE_CHECKING:
     from opsconsole.tui.app import ConsoleApp
@@ -65,7 +66,7 @@ def actions_with(value: str, words: tuple[str, ...]) -> list[str]:
     return [head + word for word in words if word.startswith(last) and word != last]
 
 
-class Prompt(Input):
+class Prompt(Field):
     """One line at the foot."""
 
     DEFAULT_CSS = """

@@ -57,6 +57,8 @@ async def test_everything_a_screen_asks_for_is_answered(client: AgentClient) -> 
     assert await client.ready()
     assert (await client.decisions())[0].trace
     assert (await client.forecast())[0].quantiles
+    (then, *_) = await client.forecast(at=START - 300)
+    assert then.made_at == START - 300 and then.quantiles and not then.record
     assert await client.journal(limit=5)
     history = await client.history(START - 600, step=60, pools_only=True)
     assert len(history) >= 9 and all(not old.replicas for old in history)

@@ -291,8 +291,8 @@ class PretendAgent:
     async def decisions(self, at: float | None = None) -> tuple[DecisionView, ...]:
         return self.world.decisions if at is None else tuple(d for d in self.world.decisions if d.at <= at)
 
-    async def forecast(self, pool: str | None = None) -> tuple[ForecastView, ...]:
-        return self.world.forecasts
+    async def forecast(self, pool: str | None = None, *, at: float | None = None) -> tuple[ForecastView, ...]:
+        return self.world.forecasts if at is None else tuple(f for f in self.world.forecasts if f.made_at <= at)
 
     async def journal(self, *, after: int | None = None, **more: Any) -> tuple[JournalEntry, ...]:
         return tuple(entry for entry in self.world.journal if entry.seq > (after or 0))

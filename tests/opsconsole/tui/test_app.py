@@ -187,6 +187,16 @@ async def test_what_is_typed_ahead_goes_where_it_belongs_and_applies_no_older_pl
         assert [note for _, note in agent.intents] == ["why"] and agent.plans[-1].to_count == 10
 
 
+async def test_a_correction_typed_in_one_burst_corrects(make_app: MakeApp) -> None:
+    app = make_app()
+    async with running(app) as pilot:
+        await press(pilot, "s")
+        for key in ("7", "backspace", "1", "4", "left", "backspace", "9", "delete", "2"):
+            app.post_message(events.Key(key, key if len(key) == 1 else None))
+        await pilot.pause(0.05)
+        assert app.screen.query_one("#number", Input).value == "92"
+
+
 @pytest.mark.parametrize("opened", ["d", "s1"])
 async def test_an_enter_before_the_word_never_counts_as_the_one_after_it(
     opened: str, make_app: MakeApp, agent: Any

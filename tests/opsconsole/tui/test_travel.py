@@ -48,8 +48,14 @@ async def test_a_step_back_holds_the_screen_and_nothing_later_is_known(session: 
     assert session.state.at == AT - 60 and shown is not session.live
     assert max(entry.at for entry in shown.journal) <= AT - 60
     assert shown.alerts == () and shown.forecasts == () and shown.decisions == ()
+    assert shown.findings == () and shown.prefixes == ()  # they are of now
     assert all(old.at <= AT - 60 for old in shown.history)
     assert not session.can_change
+
+
+async def test_the_forecast_of_then_is_shown_with_the_decision_of_then(session: Session, agent: Any) -> None:
+    await go(session, agent, "at", "-20s")
+    assert [forecast.made_at for forecast in session.shown.forecasts] == [AT - 31]
 
 
 async def test_jumps_go_from_decision_to_decision_and_end_live(session: Session, agent: Any) -> None:

@@ -139,7 +139,7 @@ def scales_to_two(up: Up) -> None:
     up.pane.keys("s")
     up.pane.sees("Scale local", "want 1, ready 1", "that is the size it has")
     up.pane.keys("7")  # replaces the number, which is selected when the dialog opens
-    up.pane.sees("refused")
+    up.pane.sees("7 is outside 1 to 2")
     up.pane.keys("BSpace", "2")
     up.pane.sees("1 -> 2 replicas of local", "start 1", "accepted, version")
     up.confirm("2", "more")
