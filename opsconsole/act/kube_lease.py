@@ -13,7 +13,7 @@ import asyncio
 import contextlib
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -68,6 +68,8 @@ class Lease:
         self._renewed_at: float | None = None  # monotonic, before the renewal was sent
         self._task: asyncio.Task[None] | None = None
         self._turn = asyncio.Lock()
+        self.tell: Callable[[], Mapping[str, str]] = dict  # annotations that go with every renewal
+        self.hear: Callable[[Mapping[str, Any], float], None] = lambda notes, age: None
         self.problem: str | None = "it has not been asked for yet"
 
     @property
@@ -180,7 +182,11 @@ class Lease:
         found = await self._read()
         if found is None:
             await self._create()
-        elif self.holder in (None, self._of.identity) or self._has_run_out(found):
+            return
+        if self.holder != self._of.identity:
+            # Also just before taking over: what the last leader stood for is stood for by the next.
+            self.hear(self._notes(), self._clock.monotonic() - self._seen_at)
+        if self.holder in (None, self._of.identity) or self._has_run_out(found):
             await self._put(self.acts())
 
     def _has_run_out(self, lease: Mapping[str, Any]) -> bool:
@@ -229,6 +235,7 @@ class Lease:
         meta["labels"] = {**mapping(meta, "labels"), **LABELS}
         meta["annotations"] = {
             **mapping(meta, "annotations"),
+            **self.tell(),
             TARGETS: json.dumps(list(self._of.targets)),
             WRITES_AS: self._of.writes_as,
             ADDRESS: self._of.address,
@@ -251,6 +258,10 @@ class Lease:
 
 class NoLease:
     """For an agent that only watches: nobody leads it, and it may write nothing."""
+
+    def __init__(self) -> None:
+        self.tell: Callable[[], Mapping[str, str]] = dict
+        self.hear: Callable[[Mapping[str, Any], float], None] = lambda notes, age: None
 
     leads = False
     words = None

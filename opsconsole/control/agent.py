@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import json
 import logging
 import os
 import signal
@@ -30,12 +31,13 @@ from opsconsole.control.forecasting import Forecasting, Guarded
 from opsconsole.control.hands import Hands
 from opsconsole.control.journal import Journal
 from opsconsole.control.loop import Loop
+from opsconsole.control.mode import Holds
 from opsconsole.control.observing import Queue, remembered
 from opsconsole.control.orders import Orders
 from opsconsole.control.passing import Passing
 from opsconsole.control.settings import AgentSettings
 from opsconsole.domain.fleet import FleetState
-from opsconsole.domain.leading import Leading
+from opsconsole.domain.leading import Leading, LoopSide
 from opsconsole.domain.records import FleetSnapshot, PrefixView, ReplicaState
 from opsconsole.errors import OpsConsoleError
 from opsconsole.history.reader import Reader
@@ -52,7 +54,7 @@ FOLD_BUDGET = 60_000  # replica pages folded at most when memory is rebuilt from
 class Companion(Protocol):
     """What lives beside the loop as long as it does: a cluster's lease and what is under way there."""
 
-    async def start(self, newest: Callable[[], FleetSnapshot | None]) -> None: ...
+    async def start(self, loop: LoopSide) -> None: ...
     async def close(self) -> None: ...
 
 
@@ -119,10 +121,18 @@ async def _live(settings: AgentSettings, build: Build, clock: Clock) -> int:
 @contextlib.asynccontextmanager
 async def accompanied(companions: Sequence[Companion], loop: Loop) -> AsyncIterator[None]:
     """Start them before the first tick; close those that started, whatever happened."""
+
+    def take_holds(told: str) -> None:
+        try:
+            loop.holds = Holds.from_data(json.loads(told))
+        except ValueError:
+            log.error("the standing orders of the last leader cannot be read; this daemon's own stay")
+
+    side = LoopSide(lambda: loop.feed.newest, lambda: loop.holds.to_json(), take_holds)
     async with contextlib.AsyncExitStack() as stack:
         for companion in companions:
             stack.push_async_callback(companion.close)
-            await companion.start(lambda: loop.feed.newest)
+            await companion.start(side)
         yield
 
 

@@ -69,7 +69,7 @@ async def test_a_daemon_that_is_killed_is_followed_once_its_lease_has_run_out(ma
     async with here.daemon(identity="two") as two:
         await two.life.close()
     one = here.daemon(identity="one")
-    await one.life.start(one.load.snapshot)
+    await one.start()
     async with here.daemon(identity="three") as three:
         assert holder(here) == "one"
         await vanish(one)
@@ -85,7 +85,7 @@ async def test_a_drain_begun_by_a_daemon_that_was_killed_is_ended_by_the_next(ma
     await eventually("two pods", lambda: len(here.ready()) == 2)
     names = here.ready()
     one = here.daemon(identity="one")
-    await one.life.start(one.load.snapshot)
+    await one.start()
     one.load.running = {names[0]: 3, names[1]: 5}
     plan_id = await one.scale(1)
     await vanish(one)
@@ -101,7 +101,7 @@ async def test_a_daemon_killed_between_its_record_and_its_write_leaves_nothing_h
     here = make()
     here.deploy(replicas=1)
     one = here.daemon(identity="one")
-    await one.life.start(one.load.snapshot)
+    await one.start()
     plan = await one.actuator.plan_scale("chat", 3, "x")
     one.world.scaler = Dying(one.world.scaler, writes=False)
     with pytest.raises(asyncio.CancelledError):
@@ -120,7 +120,7 @@ async def test_a_daemon_killed_after_its_write_is_found_to_have_written(make: Ma
     here = make()
     here.deploy(replicas=1, ready="100ms")
     one = here.daemon(identity="one")
-    await one.life.start(one.load.snapshot)
+    await one.start()
     plan = await one.actuator.plan_scale("chat", 2, "x")
     one.world.scaler = Dying(one.world.scaler, writes=True)
     with pytest.raises(asyncio.CancelledError):
@@ -136,7 +136,7 @@ async def test_a_daemon_that_was_asleep_while_another_led_can_write_nothing(make
     here = make()
     here.deploy(replicas=1)
     one = here.daemon(identity="one")
-    await one.life.start(one.load.snapshot)
+    await one.start()
     plan = await one.actuator.plan_scale("chat", 5, "x")
     await vanish(one)  # its tasks sleep; it still believes to lead for a while
     assert one.world.lease.leads
@@ -168,3 +168,19 @@ async def test_the_record_of_acts_is_in_the_lease_and_is_bounded(make: Make) -> 
         assert set(daemon.world.acts().items) == set(plan_ids)
     assert Acts.read({"x": {"nonsense": 1}}).items == {}
     assert Patience().budget_s < 10
+
+
+async def test_published_counts_and_standing_orders_are_the_next_leaders_as_well(make: Make) -> None:
+    here = make()
+    here.deploy(replicas=1)
+    one = here.daemon(identity="one", via="keda")
+    await one.start()
+    one.holds = '[{"kind": "pause", "pool": "", "by": "ops", "at": 1.0}]'
+    one.world.board.publish("chat", 4, one.world.clock.now())
+    async with here.daemon(identity="two", via="keda") as two:
+        await eventually("a follower to know", lambda: two.world.board.count("chat") == 4, 5.0)
+        assert two.holds == one.holds
+        await vanish(one)
+        await eventually("the second to lead", lambda: two.world.lease.leads, 12.0)
+        assert two.world.board.count("chat") == 4
+        assert (await two.actuator.state("chat")).want == 4

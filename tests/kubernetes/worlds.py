@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from opsconsole.act.board import Board
 from opsconsole.act.kube import KubeActuator
 from opsconsole.act.kube_events import Herald
 from opsconsole.act.kube_lease import Lease, LeaseName, LeaseTimes
@@ -20,6 +21,7 @@ from opsconsole.act.kube_world import World
 from opsconsole.clock import SystemClock
 from opsconsole.cluster.api import KubeApi, Place
 from opsconsole.cluster.workload import workload
+from opsconsole.domain.leading import LoopSide
 from opsconsole.domain.records import FleetSnapshot, ReplicaState, ReplicaView
 from tests.kubernetes.plane import ADMIN_TOKEN, Cluster, ControlPlane
 
@@ -73,10 +75,17 @@ class Daemon:
     world: World
     life: KubeLife
     load: Load
+    holds: str = "[]"
 
     async def __aenter__(self) -> Daemon:
-        await self.life.start(self.load.snapshot)
+        await self.start()
         return self
+
+    async def start(self) -> None:
+        await self.life.start(LoopSide(self.load.snapshot, lambda: self.holds, self.take_holds))
+
+    def take_holds(self, told: str) -> None:
+        self.holds = told
 
     async def __aexit__(self, *_: object) -> None:
         await self.life.close()
@@ -129,7 +138,8 @@ class Maker:
         lease = Lease(api, name, clock, times)
         me = Self(f"opsconsole/{fleet}", f"{self.namespace}/{name.name}")
         scaler = Scaler(api, clock, me.manager, lease.fence)
-        world = World(api, clock, lease, scaler, Herald(api, clock, identity), me, knock or _no_engine)
+        board = Board(frozenset() if of.via == "scale" else frozenset({"chat"}))
+        world = World(api, clock, lease, scaler, Herald(api, clock, identity), me, knock or _no_engine, board)
         actuator = KubeActuator(of, world)
         return Daemon(actuator, world, KubeLife(world, [actuator]), Load())
 
