@@ -39,13 +39,12 @@ class LocalActuator:
     async def plan_scale(self, pool: str, to: int, reason: str, drain: Sequence[str] = ()) -> Plan:
         """What bringing the pool to `to` would do."""
         state, raw = await self.state(pool), await self._client.state()
-        warnings = []
         if not raw["minimum"] <= to <= raw["maximum"]:
-            warnings.append(f"{to} is outside {raw['minimum']} to {raw['maximum']}; the nearest end is taken")
+            raise PlanRefused(f"{to} is outside {raw['minimum']} to {raw['maximum']}, the --workers of this run")
         at_risk = [member.streams for member in state.members if member.name in drain]
         step = to - state.want
         effect = f"start {step}" if step > 0 else f"drain {-step}, then stop" if step < 0 else "nothing"
-        return self._plan(PlanKind.SCALE, state, reason, drain, effect, at_risk, warnings, to)
+        return self._plan(PlanKind.SCALE, state, reason, drain, effect, at_risk, to)
 
     async def plan_drain(self, replicas: Sequence[str], reason: str) -> Plan:
         """What draining these would do."""
@@ -54,14 +53,14 @@ class LocalActuator:
         at_risk = [member.streams for member in state.members if member.name in replicas]
         to = max(0, state.want - len(replicas))
         effect = f"stop routing to {', '.join(replicas)}, wait for its streams, then stop it"
-        return self._plan(PlanKind.DRAIN, state, reason, replicas, effect, at_risk, [], to)
+        return self._plan(PlanKind.DRAIN, state, reason, replicas, effect, at_risk, to)
 
     async def plan_undrain(self, replicas: Sequence[str], reason: str) -> Plan:
         """What putting these back would do."""
         state = await self.state(POOL)
         self._check(state, replicas)
         effect = f"route to {', '.join(replicas)} again"
-        return self._plan(PlanKind.UNDRAIN, state, reason, replicas, effect, [], [], state.want + len(replicas))
+        return self._plan(PlanKind.UNDRAIN, state, reason, replicas, effect, [], state.want + len(replicas))
 
     async def apply(self, plan: Plan, by: str) -> Outcome:
         """Do it. Raises `PlanRefused` when the world has moved since the plan was made."""
@@ -96,7 +95,6 @@ class LocalActuator:
         replicas: Sequence[str],
         effect: str,
         at_risk: Sequence[int | None],
-        warnings: Sequence[str],
         to: int,
     ) -> Plan:
         known = [streams for streams in at_risk if streams is not None]
@@ -113,7 +111,6 @@ class LocalActuator:
             streams_at_risk=sum(known) if len(known) == len(at_risk) else None,
             deadline=self._deadline,
             effect=effect,
-            warnings=tuple(warnings),
         )
 
 

@@ -7,6 +7,7 @@ import socket
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -149,9 +150,10 @@ async def test_wanting_more_takes_back_a_drain_before_it_starts_anything(
 
 async def test_minimum_and_maximum_are_held_on_every_path(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with world(folder, monkeypatch, maximum=2) as (supervisor, actuator):
-        plan = await actuator.plan_scale("local", 9, "too many")
-        assert plan.warnings == ("9 is outside 1 to 2; the nearest end is taken",)
-        await actuator.apply(plan, "someone")
+        with pytest.raises(PlanRefused, match="9 is outside 1 to 2"):
+            await actuator.plan_scale("local", 9, "too many")
+        plan = await actuator.plan_scale("local", 2, "as many as may be")
+        await actuator.apply(replace(plan, to_count=9), "someone")
         assert len(supervisor.workers.members) == 2
         await actuator.apply(await actuator.plan_drain(("w1", "w2"), "both"), "someone")
         assert len(supervisor.workers.members) == 1 and supervisor.workers.want == 1
