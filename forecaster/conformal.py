@@ -1,8 +1,9 @@
 """Quantiles around a point forecast, from the forecaster's own arrived errors.
 
-Five conformal variants (errors added, multiplied or scaled; around the mix, a smoother or the last value) each fail on
+Conformal variants (errors added, multiplied or scaled; around the mix, a smoother or the last value) each fail on
 some kind of series; an online mix of them by discounted pinball loss does not. A slow tracker then moves each level
-until its coverage is what it says. In the first 15 hours, shipped growth ratios stand in.
+until its coverage is what it says; at the median the mix itself competes. In the first 15 hours, shipped growth ratios
+stand in.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from forecaster.forecast import LEVELS
 
 Floats = NDArray[np.float64]
 
-VARIANTS = ("mix + error", "mix x ratio", "mix + scaled error", "ewma + error", "last + error", "bursts")
-WITH_ERRORS = len(VARIANTS) - 1
+VARIANTS = ("mix + error", "mix x ratio", "mix + scaled error", "ewma + error", "last + error", "bursts", "mix")
+WITH_ERRORS = len(VARIANTS) - 2
 SHARPNESS = 12.0
 # Growth y(t+h) / two-minute average on production LLM traces, upper ends of token and request series at 2, 5 and
 # 10 minutes; medians are 1. Used while the forecaster's own history is short.
@@ -54,7 +55,9 @@ class Conformal:
         self._prior = np.array([[np.interp(m, PRIOR_LEADS_MIN, PRIOR[level]) for level in LEVELS] for m in leads_min])
         self._usual_width = np.abs(np.log(self._prior)) @ (np.gradient(self._levels) / np.gradient(self._levels).sum())
         self._width = Loss((n, 1), 24 * steps_per_hour)
-        self._gain = 0.02
+        # Targets of long leads overlap, so misses come in runs and a tracked level wanders: at the median that is all
+        # it does, for the mix follows the middle by itself.
+        self._gain = np.where(self._levels == 0.5, 0.0, 0.02)
         self._since_table = 0
 
     @property
@@ -72,6 +75,7 @@ class Conformal:
         mix, ewma, last = centres[:, 0, None], centres[:, 1, None], centres[:, 2, None]
         t = self._table
         silent = np.full_like(t[:, 0], np.nan)
+        plain = np.where(self._levels == 0.5, mix, np.nan)
         return np.stack(
             [
                 mix + t[:, 0],
@@ -80,6 +84,7 @@ class Conformal:
                 ewma + t[:, 3],
                 last + t[:, 4],
                 silent if bursts is None else bursts,
+                plain,
             ],
             axis=1,
         )
