@@ -94,11 +94,10 @@ class Worker:
             self._collect(*self._running)
         if self._running is None and self._line:
             job = self._line.pop(next(iter(self._line)))
-            pipe = self._pipe or self._start()
             try:
-                pipe.send(job.call)
+                (self._pipe or self._start()).send(job.call)
             except OSError as error:
-                self._end(job, f"the worker process is gone: {error}")
+                self._end(job, f"the worker process cannot be asked: {error}")
                 return
             self._running = job, self._now()
 
@@ -123,12 +122,11 @@ class Worker:
 
     def _start(self) -> Connection:
         ours, theirs = socket.socketpair()
-        fd = theirs.fileno()
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "forecaster.worker", str(fd)], pass_fds=(fd,), stdin=subprocess.DEVNULL
-        )
-        theirs.close()
-        self._pipe = Connection(ours.detach())
+        with ours, theirs:
+            fd = theirs.fileno()
+            command = [sys.executable, "-m", "forecaster.worker", str(fd)]
+            self._process = subprocess.Popen(command, pass_fds=(fd,), stdin=subprocess.DEVNULL)
+            self._pipe = Connection(ours.detach())
         return self._pipe
 
 

@@ -69,7 +69,10 @@ class Foresight:
         self._warming: set[str] = set()
 
     def observe(self, snapshot: FleetSnapshot) -> None:
-        """Feed every pool of the tick."""
+        """Feed every pool of the tick; one that is no longer there is forgotten."""
+        for gone in self._pools.keys() - {view.pool for view in snapshot.pools}:
+            del self._pools[gone], self._planned[gone]
+            self._warming.discard(gone)
         for view in snapshot.pools:
             found = self._pools.get(view.pool) or self._begin(view.pool, snapshot.at)
             for unit, series in found.items():

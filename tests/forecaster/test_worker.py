@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from multiprocessing import Pipe
@@ -72,6 +73,13 @@ def test_a_process_that_dies_is_a_failed_job(worker: Worker) -> None:
     told = worker.wait("a")
     assert told is not None and "the worker process ended" in (told.error or "")
     assert not worker.is_asked("a")
+
+
+def test_a_process_that_cannot_be_started_is_a_failed_job(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/no/such/python")
+    worker.ask("a", os.getpid)
+    told = worker.take("a")
+    assert told is not None and "cannot be asked" in (told.error or "")
 
 
 def test_the_other_side_ends_when_its_pipe_does_and_survives_what_it_cannot_read() -> None:

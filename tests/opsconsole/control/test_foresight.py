@@ -73,6 +73,13 @@ def test_a_pool_of_which_a_replica_is_silent_is_a_gap(foresight: Foresight) -> N
     assert any("20 % of the history is missing" in warning for warning in view.warnings)
 
 
+def test_a_pool_that_is_gone_is_forgotten(foresight: Foresight) -> None:
+    for second in range(0, 306, 5):
+        foresight.observe(tick(second, START + second))
+    foresight.observe(FleetSnapshot(400, START + 310, "f", "advise"))
+    assert foresight.views() == () and foresight.outlooks("chat", START + 310) == {}
+
+
 def test_history_is_read_beside_the_ticks_and_taken_when_it_is_there(tmp_path: Path) -> None:
     path = recorded(tmp_path / "opsconsole.db", 120)
     worker = Worker(SystemClock().monotonic)
