@@ -48,6 +48,10 @@ class Routing:
     async def put_back(self, pod: PodFacts) -> Switched:
         return await self._switch(pod, serving=True)
 
+    async def open_gate(self, pod: PodFacts) -> None:
+        """Let a new pod be ready: with a gate it never is by itself."""
+        await self._gate(pod, True)
+
     async def mark_cheap(self, pod: PodFacts) -> None:
         """Tell the ReplicaSet's controller to take this one first. Set just before a shrink, never continuously."""
         body = {"metadata": {"annotations": {COST_ANNOTATION: str(FIRST_TO_GO)}}}

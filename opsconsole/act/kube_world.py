@@ -45,9 +45,13 @@ class Sight:
         """Requests running or waiting in a replica; None unless seen at `since` or later, and of late."""
         snapshot = self.newest()
         view = None if snapshot is None else snapshot.replica(name)
-        if snapshot is None or view is None or view.running is None or view.age is None or view.seen_at is None:
+        if snapshot is None or view is None:
             return None
-        if view.seen_at < since or view.age > STALE_TICKS * snapshot.interval or view.state is ReplicaState.STALE:
+        if view.state is ReplicaState.WARMING and view.seen_at is None:
+            return 0  # still starting, and has never answered anybody
+        if view.running is None or view.age is None or view.seen_at is None or view.state is ReplicaState.STALE:
+            return None
+        if view.seen_at < since or view.age > STALE_TICKS * snapshot.interval:
             return None
         return round(view.running + (view.waiting or 0.0))
 

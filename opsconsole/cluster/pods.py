@@ -46,6 +46,7 @@ class PodFacts:
     grace_s: float = 30.0
     serving: bool = True  # False once it was taken out of routing
     gated: bool = False  # whether it has the readiness gate that takes it out
+    gate_open: bool = False  # whether that gate lets it be ready
     cost: int = 0
     image: str | None = None
     url: str | None = None  # of the engine in it, without a path
@@ -89,6 +90,7 @@ def facts(pod: Pod, now: float | None = None, *, port: int | None = None) -> Pod
         grace_s=float(spec.get("terminationGracePeriodSeconds") or 30.0),
         serving=labels.get(SERVING_LABEL) != "false",
         gated=any(g.get("conditionType") == SERVING_LABEL for g in entries(spec, "readinessGates")),
+        gate_open=_condition(status, SERVING_LABEL).get("status") == "True",
         cost=_cost(notes),
         image=next((str(c["image"]) for c in entries(spec, "containers") if c.get("image")), None),
         url=None if host is None else f"{notes.get('prometheus.io/scheme') or 'http'}://{host}:{at}",

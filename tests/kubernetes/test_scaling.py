@@ -9,8 +9,9 @@ import pytest
 
 from opsconsole.act.kube_scale import FAILED_TEST
 from opsconsole.cluster.failure import KubeError
+from opsconsole.cluster.pods import SERVING_LABEL
 from opsconsole.errors import PlanRefused
-from tests.kubernetes.worlds import Maker, eventually
+from tests.kubernetes.worlds import Maker, deployment, eventually
 
 Make = Callable[..., Maker]
 
@@ -150,3 +151,34 @@ async def test_a_count_that_moved_is_not_replaced_by_a_patch_either(make: Make) 
         with pytest.raises(PlanRefused, match="was at 2 replicas when this was planned and is at 5 now"):
             await daemon.world.scaler.write(of, seen, 3)
     assert here.replicas() == 5
+
+
+async def test_a_readiness_gate_is_opened_for_new_pods_and_shut_for_the_one_that_goes(make: Make) -> None:
+    here = make()
+    body = deployment("vllm", 2, ready="100ms")
+    body["spec"]["template"]["spec"]["readinessGates"] = [{"conditionType": SERVING_LABEL}]
+    here.cluster.create(here.path("deployments"), body)
+    async with here.daemon(knock=_refuses) as daemon:
+        await eventually(
+            "two pods that run", lambda: [p["status"].get("phase") for p in here.pods()] == ["Running"] * 2
+        )
+        assert here.ready() == []  # nobody has opened their gates
+        await daemon.actuator.state("chat")
+        await eventually("two pods", lambda: len(here.ready()) == 2)
+        names = here.ready()
+        daemon.load.running = {names[0]: 4, names[1]: 1}
+        plan = await daemon.actuator.plan_scale("chat", 1, "idle")
+        outcome = await daemon.actuator.apply(plan, "auto")
+        assert "the engine's drain endpoint answers 500" in outcome.detail
+        await eventually("one pod less in service", lambda: here.ready() == [names[0]])
+        await daemon.actuator.state("chat")  # a look at it must not open the gate again
+        await asyncio.sleep(0.5)
+        assert here.ready() == [names[0]]
+        assert here.replicas() == 2
+        daemon.load.running[names[1]] = 0
+        assert (await daemon.ended(plan.plan_id)).status == "done"
+    assert here.ready() == [names[0]]
+
+
+async def _refuses(url: str) -> int | None:
+    return 500 if url.endswith("/drain") else 404
