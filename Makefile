@@ -16,7 +16,7 @@ export TOKENIZERS_PARALLELISM := false
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test check format lint types contracts unit clean controlplane test-kubernetes soak-kubernetes test-real-engines bench-forecast bench-single-node bench-engine bench-observe bench-tui bench-lint bench-simulate
+.PHONY: help install run test check format lint types contracts unit clean controlplane test-kubernetes test-keda soak-kubernetes test-real-engines bench-forecast bench-single-node bench-engine bench-observe bench-tui bench-lint bench-simulate
 
 help: ## List the tasks
 	@grep -hE '^[a-zA-Z_-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-zA-Z_-]+):.*## (.*)/  \1\t\2/' | expand -t 20
@@ -55,7 +55,12 @@ controlplane: ## Build the control plane of the Kubernetes tests (ten minutes on
 
 test-kubernetes: install ## Scaling, draining and faults on a real control plane; skips where it cannot be had
 	@tests/kubernetes/controlplane/build.sh >/dev/null || true
-	@$(BIN)/pytest tests/kubernetes -m "kubernetes and not slow" $(PYTEST_ARGS)
+	@$(BIN)/pytest tests/kubernetes -m "kubernetes and not slow and not keda" $(PYTEST_ARGS)
+
+test-keda: install ## KEDA's real operator and our scaler on the control plane (builds twelve minutes more, once)
+	@tests/kubernetes/controlplane/build.sh >/dev/null
+	@tests/kubernetes/keda/build.sh >/dev/null
+	@$(BIN)/pytest tests/kubernetes/test_keda.py -m keda $(PYTEST_ARGS)
 
 soak-kubernetes: install ## Ten minutes of load and faults at random on it: SOAK_S=120 SOAK_SEED=7
 	@tests/kubernetes/controlplane/build.sh >/dev/null

@@ -1,7 +1,7 @@
 """KEDA's real operator and metrics adapter beside the control plane, as an aggregated API behind the API server.
 
-Knows how they are started, not what they scale. The trap: KEDA's HPA reads external metrics through the aggregator, which
-speaks to the adapter with a front-proxy certificate, so the plane must be started with that authority.
+Knows how they are started, not what they scale. The trap: KEDA's HPA reads external metrics through the aggregator,
+which speaks to the adapter with a front-proxy certificate, so the plane must be started with that authority.
 """
 
 from __future__ import annotations

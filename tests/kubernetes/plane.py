@@ -12,7 +12,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -56,6 +56,7 @@ class ControlPlane:
     commands: dict[str, list[str]] = field(default_factory=dict)
     etcd_port: int = 0
     api_port: int = 0
+    apiserver: Sequence[str] = ()  # further flags
 
     @property
     def url(self) -> str:
@@ -98,11 +99,18 @@ class ControlPlane:
         path.write_text(json.dumps(document))
         return path
 
-    def run(self, name: str, command: list[str]) -> None:
+    def run(
+        self, name: str, command: list[str], bin: Path | None = None, environment: Mapping[str, str] | None = None
+    ) -> None:
+        """Start a program of the plane, or of `bin`."""
         self.commands[name] = command
         with (self.folder / f"{name}.log").open("ab") as log:
             self.processes[name] = subprocess.Popen(
-                [str(self.bin / name), *command], stdout=log, stderr=log, start_new_session=True
+                [str((bin or self.bin) / name), *command],
+                stdout=log,
+                stderr=log,
+                env={**os.environ, **(environment or {})},
+                start_new_session=True,
             )
 
     def _secrets(self) -> None:
@@ -130,7 +138,7 @@ class ControlPlane:
         command += ["--service-account-signing-key-file", key, "--service-cluster-ip-range", "10.96.0.0/16"]
         command += ["--token-auth-file", str(self.folder / "tokens.csv"), "--authorization-mode", "RBAC"]
         command += ["--audit-policy-file", str(HERE / "audit.yaml"), "--audit-log-path", str(self.folder / "audit.log")]
-        self.run("kube-apiserver", [*command, "--disable-admission-plugins", "ServiceAccount"])
+        self.run("kube-apiserver", [*command, *self.apiserver, "--disable-admission-plugins", "ServiceAccount"])
         wait_for("the API server", self._api_ready)
 
     def _start_rest(self) -> None:
