@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import os
+import select
 import signal
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -95,3 +97,26 @@ def test_the_other_side_ends_when_its_pipe_does_and_survives_what_it_cannot_read
     theirs.close()
     assert not side.is_alive()
     assert first[0] is None and second == (4.0, None) and third[1].startswith("TypeError")
+
+
+PARENT = """
+import os, signal, time
+from forecaster.worker import Worker
+worker = Worker(time.monotonic)
+worker.ask("a", os.getpid)
+print(worker.wait("a").value, flush=True)
+signal.pause()
+"""
+
+
+def test_the_process_is_gone_with_the_one_that_started_it_even_if_that_is_killed() -> None:
+    parent = subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    with parent, parent.stdout:
+        watched = os.pidfd_open(int(parent.stdout.readline()))
+        try:
+            parent.kill()
+            ended, _, _ = select.select([watched], [], [], 20.0)
+            assert ended == [watched]
+        finally:
+            os.close(watched)
