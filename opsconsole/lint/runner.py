@@ -193,7 +193,7 @@ class Run:
                 return (
                     chat_template.check(name, text)
                     if chat_template.looks_like(text)
-                    else (jinja.check(name, text, least), [])
+                    else (jinja.check(name, text, least), jinja.broken(name, text))
                 )
             return plain.check(name, text, least), []
 

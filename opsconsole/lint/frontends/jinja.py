@@ -17,7 +17,7 @@ from opsconsole.lint.frontends.ir import Literal, Message, Piece, Prompt, Volati
 from opsconsole.lint.frontends.names import meaning
 from opsconsole.lint.frontends.plain import SpotAt
 from opsconsole.lint.frontends.values import Stable, Tainted, Unknown, from_meaning, literal, pieces
-from opsconsole.lint.model import Finding
+from opsconsole.lint.model import Finding, Note
 from opsconsole.lint.segments import estimate
 
 _BLOCK = re.compile(r"\{#.*?#\}|\{%[-+]?\s*(?P<tag>.*?)\s*[-+]?%\}|\{\{[-+]?\s*(?P<expr>.*?)\s*[-+]?\}\}", re.S)
@@ -111,6 +111,19 @@ def check(file: str, source: str, min_tokens: int) -> list[Finding]:
     for item in inversions(prompt, min_tokens):
         found.setdefault((item.line, item.code), item)
     return list(found.values())
+
+
+def broken(file: str, source: str) -> list[Note]:
+    """What Jinja itself says of a template it cannot parse. Tags of extensions we do not have are no mistake."""
+    from jinja2 import Environment, TemplateSyntaxError
+
+    try:
+        Environment(extensions=["jinja2.ext.do", "jinja2.ext.loopcontrols"]).parse(source)  # parsed, never rendered
+    except TemplateSyntaxError as error:
+        said = (error.message or "syntax error").rstrip(".")
+        if not said.startswith("Encountered unknown tag"):
+            return [Note("PX901", f"{file}:{error.lineno}: cannot be parsed ({said})", file, error.lineno)]
+    return []
 
 
 def _tag(text: str, env: dict[str, Any], made: list[Piece]) -> None:

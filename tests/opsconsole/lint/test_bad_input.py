@@ -64,6 +64,7 @@ def test_a_line_of_50_megabytes_is_one_record(tmp_path: Path) -> None:
         ("a.jsonl", b"", "PX903", "is empty"),
         ("a.jsonl", bytes(range(256)) * 8, "PX901", "holds no readable request"),
         ("a.py", b"x = 1\0\0", "PX901", "is binary"),
+        ("a.j2", b"Hello\n{% if x %}\n{{ name }}\n", "PX901", "a.j2:3: cannot be parsed"),
         ("a.jsonl", b'{"a": 1}\n' * 3, "PX901", "holds no readable request"),
         ("a.jsonl.gz", gzip.compress(GOOD.encode())[:200], "PX901", "ends early"),
     ],
