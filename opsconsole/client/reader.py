@@ -1,20 +1,23 @@
 """The reading half of the agent's API: what every screen and command knows of the world.
 
 It knows addresses, records and errors, and neither scrapes nor decides. An address is a socket's path
-(`/run/x/agent.sock`, `unix:/run/x/agent.sock`) or a URL. The trap: `stream()` ends when the agent does, so a caller
-that must outlive it reconnects; nothing here retries behind the caller's back.
+(`/run/x/agent.sock`, `unix:/run/x/agent.sock`), a URL, or a Service of a cluster (`k8s://NAMESPACE/NAME`). The trap:
+`stream()` ends when the agent does, so a caller that must outlive it reconnects; nothing here retries behind the
+caller's back.
 """
 
 from __future__ import annotations
 
 import getpass
 import json
+import os
 from collections.abc import AsyncIterator, Mapping
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import httpx
 
+from opsconsole.client.through_cluster import SCHEME, ThroughCluster, service_address
 from opsconsole.domain.records import (
     AlertView,
     DecisionView,
@@ -36,12 +39,15 @@ class AgentReader:
     def __init__(self, address: str, *, token: str | None = None, who: str | None = None, verify: bool = True) -> None:
         self.address = address
         path = socket_path(address)
+        cluster = address.startswith(SCHEME)
+        if not path:
+            token = token or os.environ.get("OPSCONSOLE_TOKEN")
         headers = {"x-opsconsole-who": who or _login()}
         if token:
             headers["authorization"] = f"Bearer {token}"
         self._http = httpx.AsyncClient(
-            base_url="http://agent" if path else address.rstrip("/"),
-            transport=httpx.AsyncHTTPTransport(uds=path) if path else None,
+            base_url="http://agent" if path or cluster else address.rstrip("/"),
+            transport=_transport(address, path),
             headers=headers,
             timeout=httpx.Timeout(READ_S, connect=CONNECT_S),
             verify=verify,
@@ -175,6 +181,13 @@ class AgentReader:
         if reply.status_code in (400, 404, 422):
             raise UsageError(text)
         raise AgentUnavailable(text)
+
+
+def _transport(address: str, path: str | None) -> httpx.AsyncBaseTransport | None:
+    """How an address that is no plain URL is reached; None for a URL."""
+    if address.startswith(SCHEME):
+        return ThroughCluster(service_address(address))
+    return httpx.AsyncHTTPTransport(uds=path) if path else None
 
 
 def socket_path(address: str) -> str | None:

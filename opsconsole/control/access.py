@@ -38,12 +38,19 @@ def caller_of(request: Request, tokens: Sequence[Token]) -> Caller:
     said = request.headers.get("x-opsconsole-who", "")[:64]
     if request.client is None or not request.client.host:  # a Unix socket has no peer address
         return Caller(said or "somebody on this machine", Role.OPERATE)
-    scheme, _, secret = request.headers.get("authorization", "").partition(" ")
-    if scheme.lower() == "bearer":
+    for secret in _secrets(request):
         for token in tokens:
-            if hmac.compare_digest(token.secret.encode(), secret.strip().encode()):
+            if hmac.compare_digest(token.secret.encode(), secret.encode()):
                 return Caller(token.name, token.role)
     raise Unauthorised("This agent wants a token: send `Authorization: Bearer TOKEN` (opsconsole --token).")
+
+
+def _secrets(request: Request) -> list[str]:
+    """What the caller shows. An API server that stands between keeps `Authorization` for itself."""
+    scheme, _, secret = request.headers.get("authorization", "").partition(" ")
+    shown = [secret.strip()] if scheme.lower() == "bearer" else []
+    own = request.headers.get("x-opsconsole-token", "").strip()
+    return [*shown, own] if own else shown
 
 
 def need(caller: Caller, role: Role) -> None:
