@@ -19,6 +19,7 @@ import numpy.typing as npt
 from engine.step_time import StepShape, StepTimeFit
 from opsconsole.simulate.engine_twin import Fate, fate_of, request_of
 from opsconsole.simulate.replica import NEVER, Replica
+from opsconsole.simulate.score import percentile
 from opsconsole.simulate.settings import Arrival, ReplicaModel
 from opsconsole.simulate.steptime import StepCurve
 from opsconsole.simulate.validate import requests_of
@@ -62,6 +63,22 @@ class CrossCheck:
         return all(row.ok for row in self.rows)
 
 
+class CpuTime:
+    """The CPU seconds of this process as a clock: what others do on the machine does not count, and idling costs none.
+
+    Right only where one thread computes. `spent` is the process's CPU time, in seconds.
+    """
+
+    def __init__(self, spent: Callable[[], float]) -> None:
+        self._spent, self._idled = spent, 0.0
+
+    def now(self) -> float:
+        return self._spent() + self._idled
+
+    def sleep(self, seconds: float) -> None:
+        self._idled += seconds
+
+
 class _Recorder(StepTimeFit):
     """Takes the shape of every step from the engine's own hook."""
 
@@ -81,13 +98,14 @@ def cross_check(
     seconds: float = 60.0,
     rate: float | None = None,
     seed: int = 1,
+    threads: int | None = None,
     say: Say = lambda text: None,
 ) -> CrossCheck:
-    """Fit and replay with the weights at `path`. Takes about twice `seconds`, and both cores."""
+    """Fit and replay with the weights at `path`. Takes about twice `seconds`, on all cores or `threads` of them."""
     from engine.assembly import EngineOptions, model_engine
 
     say("loading the model")
-    engine = model_engine(path, EngineOptions("check"), now, dtype="auto", quantize="auto", threads=None)
+    engine = model_engine(path, EngineOptions("check"), now, dtype="auto", quantize="auto", threads=threads)
     return check_core(engine.core, now, sleep, seconds=seconds, rate=rate, seed=seed, say=say)
 
 
@@ -175,15 +193,19 @@ class _World:
 
 
 def fit(steps: Sequence[tuple[StepShape, float]]) -> StepCurve:
-    """Least squares by relative error, nothing negative: a curve over the batch's tokens, and what context costs."""
-    shapes = [shape for shape, _ in steps]
+    """Least squares by relative error, nothing negative: a curve over the batch's tokens, and what context costs.
+
+    Relative to what is predicted, not to what was seen, which would favour the fast steps; slow ones count, because a
+    replay has them too. Only a step ten times slower than all say is left out.
+    """
+    features = np.array([_features(shape) for shape, _ in steps])
     took = np.array([seconds for _, seconds in steps])
-    features = np.array([_features(shape) for shape in shapes]) / took[:, None]
-    weights = _nonnegative(features, np.ones(len(took)))
-    for _ in range(3):  # hiccups of the machine teach nothing
-        errors = np.abs(features @ weights - 1.0)
-        kept = errors <= max(0.1, 3.0 * float(np.median(errors)))
-        weights = _nonnegative(features[kept], np.ones(int(kept.sum())))
+    expected = took
+    for _ in range(6):
+        kept = took <= 10.0 * expected
+        rows, scale = features[kept], expected[kept]
+        weights = _nonnegative(rows / scale[:, None], took[kept] / scale)
+        expected = np.maximum(features @ weights, 1e-9)
     bends, slopes = weights[: len(KNOTS)], weights[len(KNOTS) :]
     knots = tuple((float(k), float(sum(bends[: i + 1]))) for i, k in enumerate(KNOTS))  # each bend adds to the last
     decode, context, pair = (float(w) for w in slopes * _SCALE)
@@ -253,7 +275,7 @@ def _moderate(curve: StepCurve, model: ReplicaModel) -> float:
     prompt, output, together = 173.0, 72.0, 4
     step = curve.seconds(together, int(together * (prompt + output / 2)))
     each = curve.seconds(0, 0, int(prompt), int(prompt * prompt / 2)) + output * step / together
-    return 0.7 / each
+    return 0.5 / each
 
 
 # -- the comparison --------------------------------------------------------------------------------------------
@@ -277,7 +299,7 @@ def compare(real: Sequence[Fate], ours: Sequence[Fate]) -> tuple[Row, ...]:
     rows = []
     for place, name in enumerate(("TTFT", "E2E")):
         for share in (0.5, 0.9, 0.99):
-            a, b = (_quantile([times[place] for times in world], share) for world in (one, other))
+            a, b = (percentile([times[place] for times in world], share) or NEVER for world in (one, other))
             bar = {("E2E", 0.5): 0.10, ("TTFT", 0.99): 0.30}.get((name, share))
             rows.append(Row(f"{name} p{100 * share:g}", a, b, abs(b - a) / a, bar))
     each = _median([abs(b[1] - a[1]) / a[1] for a, b in zip(one, other, strict=True)])
@@ -289,10 +311,5 @@ def _latencies(fates: Sequence[Fate]) -> list[tuple[float, float]]:
     return [((f.first or NEVER) - f.arrived, (f.last or NEVER) - f.arrived) for f in fates]
 
 
-def _quantile(values: Sequence[float], share: float) -> float:
-    ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
-
-
 def _median(values: Sequence[float]) -> float:
-    return _quantile(values, 0.5)
+    return percentile(values, 0.5) or 0.0

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections import deque
+from collections.abc import Sequence as Ordered
 from math import ceil
 
 from opsconsole.simulate.outcome import RequestRow
@@ -27,9 +28,9 @@ def tpot_of(request: Sequence) -> float | None:
     return (request.last - request.first) / (request.output - 1)
 
 
-def percentile(values: array[float], share: float) -> float | None:
+def percentile(values: Ordered[float], share: float) -> float | None:
     """Inverted CDF: a value that was seen."""
-    if not values:
+    if len(values) == 0:
         return None
     ordered = sorted(values)
     return ordered[max(0, ceil(share * len(ordered)) - 1)]
@@ -109,7 +110,7 @@ class Score:
             burn_long=self._burn(now, LONG_S),
             ttft=bounds.ttft,
             tpot=bounds.tpot,
-            ttft_p95=percentile(array("d", (ttft for _, ttft in self._first_tokens)), 0.95),
+            ttft_p95=percentile([ttft for _, ttft in self._first_tokens], 0.95),
         )
 
     def _remember(self, now: float, met: bool) -> None:

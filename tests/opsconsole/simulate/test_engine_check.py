@@ -6,7 +6,7 @@ import pytest
 
 from engine.assembly import EngineOptions, stand_in_engine
 from engine.step_time import StepShape, StepTimeModel
-from opsconsole.simulate.engine_check import KNOTS, check_core, fit
+from opsconsole.simulate.engine_check import KNOTS, CpuTime, check_core, fit
 from opsconsole.simulate.steptime import StepCurve
 
 
@@ -36,16 +36,26 @@ def test_an_engine_of_known_step_times_is_recovered_and_replayed_almost_exactly(
 
 def test_the_check_fails_where_the_engine_is_not_what_was_fitted() -> None:
     time = VirtualTime()
-    core = stand_in_engine(StepTimeModel(), EngineOptions("check", kv_blocks=400), time.now, time.elapse).core
-    stalls = iter(range(1_000_000))
+    factor = [1.0]
+    core = stand_in_engine(
+        StepTimeModel(), EngineOptions("check", kv_blocks=400), time.now, lambda s: time.elapse(factor[0] * s)
+    ).core
 
-    def sometimes_stalled() -> float:
-        if next(stalls) % 400 == 0:
-            time.at += 0.4  # a machine that others use
-        return time.at
+    def slower_during_the_replay(text: str) -> None:
+        factor[0] = 1.6 if text.startswith("replaying") else 1.0
 
-    check = check_core(core, sometimes_stalled, time.elapse, seconds=20.0)
+    check = check_core(core, time.now, time.elapse, seconds=20.0, say=slower_during_the_replay)
     assert not check.ok
+    (median,) = [row for row in check.rows if row.name == "E2E p50"]
+    assert median.simulated < 0.8 * median.real
+
+
+def test_cpu_time_counts_work_and_skips_idling() -> None:
+    spent = [5.0]
+    clock = CpuTime(lambda: spent[0])
+    clock.sleep(2.0)
+    spent[0] += 1.0
+    assert clock.now() == 8.0
 
 
 def test_a_fit_finds_a_bent_curve_and_every_slope() -> None:
