@@ -24,6 +24,7 @@ from opsconsole.act.kube_look import KubePool, Look, Looker, pool_state
 from opsconsole.act.kube_routing import Routing
 from opsconsole.act.kube_scale import WRITE_S
 from opsconsole.act.kube_world import World
+from opsconsole.cluster.pods import SERVING_LABEL
 from opsconsole.domain.records import Outcome, Plan, PlanKind
 from opsconsole.errors import OpsConsoleError, PlanRefused
 
@@ -170,6 +171,11 @@ class KubeActuator:
         leaving = acts.leaving(self._of.pool)
         if leaving:
             raise PlanRefused(f"{', '.join(leaving)} is on its way out: one drain at a time.")
+        if SERVING_LABEL in look.scale.selector:
+            raise PlanRefused(
+                f"{self._of.workload} selects its own pods by {SERVING_LABEL}: taking one out of routing would orphan "
+                "it. Take the label out of the workload's selector and leave it in the router's."
+            )
         if look.rolling:
             raise PlanRefused(f"{self._of.workload} is rolling out: nothing shrinks until it is done.")
         count = look.asked - want_of(plan)

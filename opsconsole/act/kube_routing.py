@@ -90,9 +90,12 @@ class Routing:
 
 
 def _marks(serving: bool) -> dict[str, Any]:
-    """Labels and annotations of a pod in or out of service; a null takes one away."""
+    """Labels and annotations of a pod in or out of service; a null takes one away.
+
+    Back in service it says so: a router may select on "true".
+    """
     if serving:
-        return {"labels": {SERVING_LABEL: None}, "annotations": {COST_ANNOTATION: None}}
+        return {"labels": {SERVING_LABEL: "true"}, "annotations": {COST_ANNOTATION: None}}
     return {"labels": {SERVING_LABEL: "false"}}
 
 

@@ -107,7 +107,8 @@ async def test_growth_during_a_drain_puts_the_pod_back_instead_of_starting_one(m
         assert (await daemon.ended(back)).detail == f"{names[0]} back in service"
         assert (await daemon.ended(drain)).detail == f"{names[0]} was put back into service before it went"
     assert here.replicas() == 2
-    assert all("opsconsole.dev/serving" not in p["metadata"]["labels"] for p in here.pods())
+    labels = {p["metadata"]["name"]: p["metadata"]["labels"].get(SERVING_LABEL) for p in here.pods()}
+    assert labels == {names[0]: "true", names[1]: None}
 
 
 async def test_a_statefulset_loses_its_highest_ordinal_and_says_so(make: Make) -> None:
@@ -182,3 +183,17 @@ async def test_a_readiness_gate_is_opened_for_new_pods_and_shut_for_the_one_that
 
 async def _refuses(url: str) -> int | None:
     return 500 if url.endswith("/drain") else 404
+
+
+async def test_a_workload_that_selects_its_pods_by_the_routing_label_is_not_drained(make: Make) -> None:
+    here = make()
+    body = deployment("vllm", 2, ready="100ms")
+    for labels in (body["spec"]["selector"]["matchLabels"], body["spec"]["template"]["metadata"]["labels"]):
+        labels[SERVING_LABEL] = "true"
+    here.cluster.create(here.path("deployments"), body)
+    await eventually("two pods", lambda: len(here.ready()) == 2)
+    async with here.daemon() as daemon:
+        plan = await daemon.actuator.plan_scale("chat", 1, "idle")
+        with pytest.raises(PlanRefused, match="would orphan it"):
+            await daemon.actuator.apply(plan, "auto")
+    assert len(here.ready()) == 2
