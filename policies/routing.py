@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from policies.routing_memory import Match, RoutingMemory
 from policies.wording import number, percent
@@ -62,8 +63,7 @@ class Placement:
     matched_tokens: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class _Candidate:
+class _Candidate(NamedTuple):
     facts: WorkerFacts
     weight: float
     load: float
@@ -72,6 +72,7 @@ class _Candidate:
 
 
 DEFAULTS = RoutingOptions()
+NO_MATCH = Match(0, 0)
 
 
 def place(
@@ -88,19 +89,18 @@ def place(
     eligible, stale = _eligible(workers, options)
     if not eligible:
         return Placement(None, _nobody(workers)), memory
-    matches = memory.matches(request.prefix_hashes, {w.name for w in eligible}, now)
-    chunks = max(1, len(request.prefix_hashes))
+    matches = memory.matches(request.prefix_hashes, {w.name for w in eligible}, now) if request.prefix_hashes else {}
+    each = request.tokens / max(1, len(request.prefix_hashes))
     candidates = []
     for facts in eligible:
         weight = _weight(facts, now, options)
-        match = matches.get(facts.name, Match(0, 0))
-        each = request.tokens / chunks
+        match = matches.get(facts.name, NO_MATCH)
         credit = each * (match.chunks - match.shared + options.shared_credit * match.shared)
         candidates.append(_Candidate(facts, weight, facts.inflight_tokens / weight, each * match.chunks, credit))
     allowed = _bounded(request, candidates, options)
     scores = {c.facts.name: c.load + (request.tokens - c.credit) / c.facts.capacity_weight for c in candidates}
-    best = min(scores[c.facts.name] for c in allowed)
-    tied = sorted((c for c in allowed if scores[c.facts.name] <= best * (1 + 1e-9)), key=lambda c: c.facts.name)
+    limit = min([scores[c.facts.name] for c in allowed]) * (1 + 1e-9)
+    tied = sorted((c for c in allowed if scores[c.facts.name] <= limit), key=lambda c: c.facts.name)
     chosen = tied[min(len(tied) - 1, int(draw * len(tied)))]
     memory.remember(request.prefix_hashes, chosen.facts.name, now)
     reason = _reason(request, chosen, candidates, len(allowed), stale)
@@ -118,14 +118,14 @@ def _weight(facts: WorkerFacts, now: float, options: RoutingOptions) -> float:
     """Capacity, ramped up over the slow start: a cold worker warms its caches without being stampeded."""
     if facts.started_at is None or options.slow_start_s <= 0:
         return facts.capacity_weight
-    ramp = max(options.slow_start_floor, min(1.0, (now - facts.started_at) / options.slow_start_s))
-    return facts.capacity_weight * ramp
+    ramp = (now - facts.started_at) / options.slow_start_s
+    return facts.capacity_weight if ramp >= 1.0 else facts.capacity_weight * max(options.slow_start_floor, ramp)
 
 
 def _bounded(request: RouteRequest, candidates: Sequence[_Candidate], options: RoutingOptions) -> list[_Candidate]:
     """Those no busier than the least busy one by more than the slack."""
-    least = min(c.load for c in candidates)
-    mean = sum(c.facts.inflight_tokens for c in candidates) / sum(c.weight for c in candidates)
+    least = min([c.load for c in candidates])
+    mean = sum([c.facts.inflight_tokens for c in candidates]) / sum([c.weight for c in candidates])
     slack = max(options.slack * mean, options.slack_requests * request.tokens)
     return [c for c in candidates if c.load <= least + slack]
 
