@@ -15,8 +15,9 @@ from typing import NamedTuple
 
 from opsconsole.control.settings import AgentSettings
 from opsconsole.domain.fleet import FleetState, fold
-from opsconsole.domain.records import FleetSnapshot, ReplicaState, ReplicaView, SourceView
-from opsconsole.domain.replica import Observation, ReplicaRef
+from opsconsole.domain.records import FleetSnapshot, SourceView
+from opsconsole.domain.replica import Observation
+from opsconsole.observe.recorded import as_observed
 from opsconsole.observe.source import Source
 
 log = logging.getLogger(__name__)
@@ -131,22 +132,9 @@ def remembered(snapshots: Sequence[FleetSnapshot], settings: AgentSettings) -> F
     """The fold's memory rebuilt from past snapshots, oldest first, so that rates and burn survive a restart."""
     state = FleetState()
     for past in snapshots:
-        observations = tuple(as_observation(view) for view in past.replicas)
+        observations = tuple(as_observed(view, past) for view in past.replicas)
         try:
             _, state = _fold(FoldInput(past.tick, past.at, settings, {}, past.sources), observations, state)
         except Exception:
             log.exception("tick %d of the history cannot be folded", past.tick)
     return state
-
-
-def as_observation(view: ReplicaView) -> Observation:
-    """A replica of a past snapshot as its source had told it; the page only if it was read in that tick."""
-    ref = ReplicaRef(view.replica, view.pool, view.url, view.node, view.gpu, view.gpus, view.started_at)
-    return Observation(
-        ref,
-        view.sample,
-        ready=False if view.state is ReplicaState.WARMING else None,
-        draining=view.state is ReplicaState.DRAINING or None,
-        phase=view.phase,
-        expected_ready_at=view.expected_ready_at,
-    )

@@ -13,9 +13,10 @@ import logging
 import os
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from opsconsole.act.actuator import Actuator, PoolState
@@ -27,18 +28,20 @@ from opsconsole.control.agent import Parts, compose, end_on_signals, observed_st
 from opsconsole.control.configured import agent_settings
 from opsconsole.control.foresight import Foresight, ForesightOptions, foresight_options
 from opsconsole.control.loop import Loop, wait
-from opsconsole.control.once import KNOWN_S, pools_of
-from opsconsole.control.settings import AgentSettings, Mode
-from opsconsole.domain.records import FleetSnapshot, JournalEntry, TickRecord
+from opsconsole.control.settings import AgentSettings, Mode, PoolSettings
+from opsconsole.domain.fleet import PoolSpec, SloSpec
+from opsconsole.domain.records import DecisionView, FleetSnapshot, JournalEntry, TickRecord
 from opsconsole.domain.wire import dumps
 from opsconsole.errors import OpsConsoleError, RecordingError
 from opsconsole.history.clip import copy_past
 from opsconsole.history.reader import Reader
 from opsconsole.history.store import Store
 from opsconsole.observe.recorded import RecordedSource, ReplayClock
+from policies.situation import CapacityFacts, Limits
 
 log = logging.getLogger(__name__)
 GAP_S = 60.0  # a hole in a recording is jumped over
+KNOWN_S = 86400.0  # of a recording, known to its forecasts
 HOLD_S = 1.0  # between two showings of the last moment
 THEN = frozenset({"plan", "outcome", "mode", "note"})  # what was done then; the rest the loop says anew
 ENDED = "REPLAY: the recording has ended; this is its last moment"
@@ -79,6 +82,11 @@ class Playhead:
         view = self.snapshot.pool(pool)
         state = observed_state(self.snapshot, pool)
         return state if view is None or view.want is None else replace(state, want=view.want)
+
+    async def in_front(self, pool: str) -> float | None:
+        """What waited in the pool's router then; None where no router was heard."""
+        view = self.snapshot.pool(pool)
+        return None if view is None else view.gateway_waiting
 
 
 class Replay:
@@ -202,7 +210,8 @@ async def replaying(
                 foresight_options(settings).series, settings.database, first.at - KNOWN_S, fits=False, waits=waits
             )
             forecasting = Foresight(past, beneath or SystemClock())
-            parts = Parts([RecordedSource(head, head)], actuators, forecasting=forecasting)
+            queues = {pool.name: partial(head.in_front, pool.name) for pool in settings.pools}
+            parts = Parts([RecordedSource(head, head)], actuators, forecasting=forecasting, queues=queues)
             loop = await compose(settings, parts, store, head, threaded=False)
             try:
                 yield Replay(loop, head, span, beneath or SystemClock())
@@ -236,6 +245,29 @@ def replay_settings(path: Path, span: Span, folder: Path, reader: Reader, loaded
         tokens=(),
         notes=(f"REPLAY of {path.name}, {speed}",),
     )
+
+
+def pools_of(snapshot: FleetSnapshot, decisions: Sequence[DecisionView] = ()) -> tuple[PoolSettings, ...]:
+    """Pools as recorded, where no configuration says more; capacity and lead as the law of then knew them."""
+    made = []
+    known = {decision.pool: decision for decision in decisions}
+    for view in snapshot.pools:
+        low, high = view.minimum, view.maximum
+        slos = tuple(SloSpec(slo.name, slo.ttft, slo.tpot, slo.target) for slo in view.slos)
+        spec = PoolSpec(view.pool, view.model, low, high, slos, view.price_per_hour)
+        limits = Limits(1 if low is None else low, max(10, len(snapshot.replicas)) if high is None else high)
+        made.append(_as_then(PoolSettings(spec, limits), known.get(view.pool)))
+    return tuple(made)
+
+
+def _as_then(pool: PoolSettings, decision: DecisionView | None) -> PoolSettings:
+    if decision is None:
+        return pool
+    told = decision.capacity
+    if told is not None:
+        rates = (told.request_rate, told.prompt_rate, told.output_rate)
+        pool = replace(pool, capacity=CapacityFacts(*rates, told.low, told.high, told.source, told.samples))
+    return pool if decision.lead is None else replace(pool, lead_s=decision.lead)
 
 
 async def serve_replay(path: Path, span: Span, folder: Path, loaded: Loaded | None, parent: int | None) -> int:

@@ -1,11 +1,13 @@
 """A recording as a source: the loop runs on what was seen before, on a clock that tells the recording's time.
 
 It must not decide or show. Samples keep the times they were read at, so every age and rate comes out as it did. The
-trap: a replica that was silent in the recording must be silent again; its last sample is history, not an answer.
+trap: a replica that was silent in the recording must be silent again; its last sample is history, not an answer. A
+source that failed then fails again, or what it could not tell would read as gone.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Protocol
 
 from opsconsole.clock import Clock
@@ -50,6 +52,7 @@ class RecordedSource:
         self._recording, self._clock, self._ends_at = recording, clock, ends_at
         self._seen_at: float | None = None
         self._error: str | None = None
+        self._failed: SourceView | None = None  # a source that failed then
 
     async def observe(self, now: float) -> tuple[Observation, ...]:
         try:
@@ -61,6 +64,7 @@ class RecordedSource:
         if snapshot is None:
             return ()
         self._seen_at = snapshot.at
+        self._failed = next((source for source in snapshot.sources if not source.ok), None)
         return tuple(as_observed(view, snapshot) for view in snapshot.replicas)
 
     def status(self) -> SourceView:
@@ -70,6 +74,8 @@ class RecordedSource:
             return SourceView(self.name, "recording", False, age, self._error, SourceErrorKind.INTERNAL.value)
         if self._ends_at is not None and now > self._ends_at:
             return SourceView(self.name, "recording", False, age, "the recording has ended", SourceErrorKind.GONE.value)
+        if self._failed is not None:
+            return replace(self._failed, name=self.name)
         return SourceView(self.name, "recording", self._seen_at is not None, age)
 
     async def close(self) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from opsconsole.clock import ManualClock
 from opsconsole.domain.fleet import FleetState, PoolSpec, fold
-from opsconsole.domain.records import FleetSnapshot, Sample
+from opsconsole.domain.records import FleetSnapshot, Sample, SourceView
 from opsconsole.errors import RecordingError, SourceError, SourceErrorKind
 from opsconsole.history.reader import Reader
 from opsconsole.history.store import Store
@@ -82,4 +82,18 @@ async def test_before_its_beginning_a_recording_says_nothing(recorded: tuple[Pat
     source = RecordedSource(Reader(recorded[0]), ReplayClock(ManualClock(), START - 100))
     assert await source.observe(START - 100) == ()
     assert not source.status().ok
+    await source.close()
+
+
+async def test_a_source_that_failed_then_fails_again(tmp_path: Path) -> None:
+    """What it could not tell must not be taken for gone in the replay either."""
+    failed = SourceView("scrape", "scrape", False, 3.0, "2 of 2 targets fail: timeout (2)", "timeout")
+    snapshot, _ = fold(0, START, [], POOLS, FleetState(), sources=[failed])
+    store = Store(tmp_path / "x.db")
+    store.write_tick(snapshot)
+    store.close()
+    source = RecordedSource(Reader(tmp_path / "x.db"), ReplayClock(ManualClock(), START))
+    await source.observe(START)
+    view = source.status()
+    assert (view.ok, view.error, view.error_kind) == (False, failed.error, "timeout")
     await source.close()
