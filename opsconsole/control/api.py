@@ -23,6 +23,7 @@ from opsconsole.control.loop import Loop
 from opsconsole.control.meter import CONTENT_TYPE
 from opsconsole.control.orders import Orders
 from opsconsole.control.passing import Passing
+from opsconsole.control.past_forecast import forecasts_then
 from opsconsole.control.settings import Role, Token
 from opsconsole.domain.records import ForecastView, PrefixView
 from opsconsole.domain.wire import to_json
@@ -142,8 +143,9 @@ class Api:
         return _items([past.decision for past in await self._read(lambda reader: reader.decisions_at(at))])
 
     async def _forecast(self, request: Request, caller: Caller) -> Response:
-        pool = request.query_params.get("pool")
-        return _items([f for f in self._forecasts() if pool in (None, f.pool)])
+        pool, at = request.query_params.get("pool"), _number(request, "at")
+        found = self._forecasts() if at is None else await self._read(lambda r: forecasts_then(r.decisions_at(at)))
+        return _items([f for f in found if pool in (None, f.pool)])
 
     async def _journal(self, request: Request, caller: Caller) -> Response:
         after, since, until, limit = (_number(request, name) for name in ("after", "since", "until", "limit"))

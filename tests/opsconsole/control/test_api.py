@@ -21,8 +21,9 @@ from opsconsole.control import agent
 from opsconsole.control.agent import Parts
 from opsconsole.control.server import QuietServer, check_listen, sole_agent, unix_listener
 from opsconsole.control.settings import AlertSettings, Channel, Listen, Mode, Role, Token
-from opsconsole.domain.records import FleetSnapshot, PlanKind, PrefixView
+from opsconsole.domain.records import FleetSnapshot, ForecastView, PlanKind, PrefixView
 from opsconsole.errors import AgentUnavailable, ConfigError, PlanRefused, UsageError
+from policies.situation import Outlook
 
 Make = Callable[..., Awaitable[Any]]
 TOKENS = (Token("reader", "read-secret"), Token("ops", "operate-secret", Role.OPERATE))
@@ -66,6 +67,33 @@ async def test_a_console_reads_the_newest_tick_the_past_and_the_journal(make_sta
         assert [line.text.split(":")[0] for line in lines] == ["chat 2 -> 3 (wanted)", "chat stays at 3"]
         assert await client.journal(after=(await client.journal())[-1].seq) == ()
         assert await client.forecast() == () and await client.findings() == () and await client.alerts() == ()
+
+
+class Oracle:
+    """Says the same of the future at every tick."""
+
+    def observe(self, snapshot: FleetSnapshot) -> None:
+        return None
+
+    def outlooks(self, pool: str, now: float) -> dict[str, Outlook]:
+        return {"requests/s": Outlook((60.0,), (0.5, 0.9), ((now, now + 1),), "requests/s", "oracle")}
+
+    def views(self) -> tuple[ForecastView, ...]:
+        return ()
+
+    def close(self) -> None:
+        return None
+
+
+async def test_the_past_tells_the_forecast_that_was_decided_on(make_stage: Make) -> None:
+    stage = await make_stage(forecasting=Oracle())
+    await stage.ticks(20)
+    async with serving(stage) as address, AgentClient(address) as client:
+        newest = await client.snapshot()
+        (then,) = await client.forecast(at=newest.at - 10)
+        assert (then.pool, then.model, then.made_at) == ("chat", "oracle", newest.at - 10)
+        assert then.quantiles == ((newest.at - 10, newest.at - 9),)
+        assert await client.forecast("other", at=newest.at - 10) == () == await client.forecast(at=1.0)
 
 
 async def test_findings_are_looked_for_beside_the_loop(make_stage: Make) -> None:
