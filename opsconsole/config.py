@@ -82,6 +82,13 @@ class PoolTable(Table):
         return self
 
 
+class BudgetTable(Table):
+    """[budget.NAME]: GPUs that several pools share."""
+
+    gpus: int = Field(ge=1)
+    pools: Words = Field(min_length=1)
+
+
 class PrometheusTable(Table):
     """A Prometheus server that scrapes the replicas already."""
 
@@ -201,6 +208,7 @@ class Config(Table):
     agent: AgentTable = AgentTable()
     slo: Mapping[str, SloTable] = Field(default_factory=dict)
     pool: Mapping[str, PoolTable] = Field(default_factory=dict)
+    budget: Mapping[str, BudgetTable] = Field(default_factory=dict)
     sources: SourcesTable = SourcesTable()
     kubernetes: ClusterTable = ClusterTable()
     act: ActTable = ActTable()

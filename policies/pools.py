@@ -25,6 +25,7 @@ class Claim:
     wants: int
     minimum: int = 0
     gpus: int = 1
+    standing: int = 0  # replicas that are there, those on their way out too: their GPUs are not free yet
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,7 @@ class Grant:
 def apportion(claims: Sequence[Claim], budget: int) -> tuple[Grant, ...]:
     """Share out `budget` GPUs; grants are in the order of the claims and do not depend on it."""
     shares = _shares(claims, budget)
-    held = sum(max(c.current, 0) * c.gpus for c in claims)
+    held = sum(max(c.current, c.standing, 0) * c.gpus for c in claims)
     # GPUs that pools are giving back are not free until they have been.
     free = budget - held
     grants: dict[str, Grant] = {}
@@ -87,24 +88,40 @@ def decide_together(
 ) -> dict[str, tuple[Decision, Memory]]:
     """Ask the law for every pool, then share the budget. A pool's own minimum stays the last word."""
     asked = {s.pool: law.decide(s, memories.get(s.pool, Memory())) for s in situations}
+    shared = within(situations, {pool: decision for pool, (decision, _) in asked.items()}, budget, gpus)
+    return {pool: (shared[pool], memory) for pool, (_, memory) in asked.items()}
+
+
+def within(
+    situations: Sequence[Situation], decisions: Mapping[str, Decision], budget: int, gpus: Mapping[str, int]
+) -> dict[str, Decision]:
+    """The decisions of pools that share `budget` GPUs, each with what it gets of what it wants."""
     claims = [
-        Claim(s.pool, s.want, asked[s.pool][0].target, s.limits.minimum, max(1, gpus.get(s.pool, 1)))
+        Claim(
+            s.pool,
+            s.want,
+            decisions[s.pool].target,
+            s.limits.minimum,
+            max(1, gpus.get(s.pool, 1)),
+            len(s.replicas),
+        )
         for s in situations
     ]
-    answers = {}
-    for grant, claim in zip(apportion(claims, budget), claims, strict=True):
-        decision, memory = asked[grant.pool]
-        target = max(claim.minimum, grant.target)
-        if target != decision.target:
-            inputs = (Input("budget", budget, "GPUs"), Input("wanted", decision.target, "replicas"))
-            rule = RuleResult("joint budget", inputs, target, Verdict.CAPS, grant.text)
-            decision = replace(
-                decision,
-                target=target,
-                binding="joint budget",
-                reason=f"{decision.reason}; {grant.text}",
-                rules=(*decision.rules, rule),
-                drain=decision.drain[: max(0, decision.current - target)],
-            )
-        answers[grant.pool] = (decision, memory)
-    return answers
+    grants = apportion(claims, budget)
+    return {c.pool: _granted(decisions[c.pool], c, g, budget) for c, g in zip(claims, grants, strict=True)}
+
+
+def _granted(decision: Decision, claim: Claim, grant: Grant, budget: int) -> Decision:
+    target = max(claim.minimum, grant.target)
+    if target == decision.target:
+        return decision
+    inputs = (Input("budget", budget, "GPUs"), Input("wanted", decision.target, "replicas"))
+    rule = RuleResult("joint budget", inputs, target, Verdict.CAPS, grant.text)
+    return replace(
+        decision,
+        target=target,
+        binding="joint budget",
+        reason=f"{decision.reason}; {grant.text}",
+        rules=(*decision.rules, rule),
+        drain=decision.drain[: max(0, decision.current - target)],
+    )

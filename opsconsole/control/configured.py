@@ -20,7 +20,17 @@ from opsconsole.config import ActTable, Config, Loaded, NotifyTable, PoolTable, 
 from opsconsole.control.agent import Build, Parts
 from opsconsole.control.alerts import RULES
 from opsconsole.control.clusters import cluster_parts, place_of, workloads
-from opsconsole.control.settings import AgentSettings, AlertSettings, Channel, Listen, Mode, PoolSettings, Role, Token
+from opsconsole.control.settings import (
+    AgentSettings,
+    AlertSettings,
+    Budget,
+    Channel,
+    Listen,
+    Mode,
+    PoolSettings,
+    Role,
+    Token,
+)
 from opsconsole.domain.fleet import PoolSpec, SloSpec
 from opsconsole.errors import ConfigError
 from opsconsole.observe.fetch import FetchOptions
@@ -52,6 +62,7 @@ def agent_settings(loaded: Loaded, env: Mapping[str, str] | None = None) -> Agen
         mode=Mode(act.mode),
         allow_intents=act.allow_intents,
         pools=pools or (PoolSettings(PoolSpec(ANY_POOL, slos=_slos(config, tuple(config.slo)))),),
+        budgets=tuple(_budgets(loaded)),
         listen=_listen(loaded),
         tokens=tuple(_token(token) for token in agent.tokens),
         alerts=AlertSettings(
@@ -121,6 +132,23 @@ def _pool(name: str, table: PoolTable, config: Config, loaded: Loaded) -> PoolSe
         capacity=_capacity(table),
         role=table.role,
     )
+
+
+def _budgets(loaded: Loaded) -> Iterator[Budget]:
+    """Budgets that can be kept: of pools that exist, each in one at most, and enough for their minimums."""
+    config = loaded.config
+    taken: dict[str, str] = {}
+    for name, table in config.budget.items():
+        at = f"{where(loaded, f'budget.{name}')}: budget.{name}"
+        for pool in table.pools:
+            if pool not in config.pool:
+                raise ConfigError(f"{at}.pools: there is no [pool.{pool}].")
+            if taken.setdefault(pool, name) != name:
+                raise ConfigError(f"{at}.pools: {pool} is in budget.{taken[pool]} already; a pool is in one at most.")
+        least = sum(config.pool[p].minimum * (config.pool[p].gpus_per_replica or 1) for p in table.pools)
+        if least > table.gpus:
+            raise ConfigError(f"{at}.gpus: {table.gpus} is less than the {least} that the pools' minimums take.")
+        yield Budget(name, table.gpus, table.pools)
 
 
 def _capacity(table: PoolTable) -> CapacityFacts | None:

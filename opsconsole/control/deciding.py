@@ -7,17 +7,18 @@ held where it is, the error is told, and its memory stays as it was.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from opsconsole.control.delta import difference
-from opsconsole.control.settings import PoolSettings
+from opsconsole.control.settings import Budget, PoolSettings
 from opsconsole.control.words import decision_view
 from opsconsole.domain.records import DecisionView
 from policies.compose import picture_of
 from policies.decision import Decision, Policy
 from policies.memory import Memory
+from policies.pools import within
 from policies.situation import Situation
 
 log = logging.getLogger(__name__)
@@ -34,6 +35,15 @@ class Decided:
     error: str | None = None
 
 
+class _Answer(NamedTuple):
+    """What a law said of one pool, and its memory before and after."""
+
+    decision: Decision
+    before: Memory
+    after: Memory
+    error: str | None = None
+
+
 @dataclass(slots=True)
 class Decider:
     """Holds each law's memory by "pool/law" and asks it."""
@@ -42,7 +52,16 @@ class Decider:
     baselines: tuple[str, ...] = ()
     memories: dict[str, Memory] = field(default_factory=dict)
 
-    def decide(self, situation: Situation, pool: PoolSettings) -> Decided:
+    def decide(
+        self, asked: Sequence[tuple[Situation, PoolSettings]], budgets: Sequence[Budget] = ()
+    ) -> tuple[Decided, ...]:
+        """One decision a pool; pools that share a budget of GPUs get what is left of what they want."""
+        answers = {pool.name: self._ask(situation, pool) for situation, pool in asked}
+        for budget in budgets:
+            self._share(budget, asked, answers)
+        return tuple(self._decided(situation, pool, answers[pool.name]) for situation, pool in asked)
+
+    def _ask(self, situation: Situation, pool: PoolSettings) -> _Answer:
         before = self.memories.get(_key(pool.name, pool.policy), Memory())
         try:
             decision, after = self.laws(pool.policy).decide(situation, before)
@@ -50,12 +69,29 @@ class Decider:
             log.exception("law %s raised for pool %s", pool.policy, pool.name)
             words = f"law {pool.policy} failed ({type(error).__name__}: {error}); nothing is changed"
             held = Decision(pool.name, situation.want, situation.want, "error", words, held=True)
-            return Decided(situation, decision_view(held, situation.now), {}, words)
+            return _Answer(held, before, before, words)
         self.memories[_key(pool.name, pool.policy)] = after
+        return _Answer(decision, before, after)
+
+    def _share(
+        self, budget: Budget, asked: Sequence[tuple[Situation, PoolSettings]], answers: dict[str, _Answer]
+    ) -> None:
+        """Cap what was decided by what the pools share. A pool whose law failed keeps what it holds."""
+        mine = [(s, p) for s, p in asked if p.name in budget.pools]
+        decisions = {p.name: answers[p.name].decision for _, p in mine}
+        gpus = {p.name: p.spec.gpus_per_replica or 1 for _, p in mine}
+        for name, decision in within([s for s, _ in mine], decisions, budget.gpus, gpus).items():
+            if answers[name].error is None:
+                answers[name] = answers[name]._replace(decision=decision)
+
+    def _decided(self, situation: Situation, pool: PoolSettings, answer: _Answer) -> Decided:
+        if answer.error is not None:
+            return Decided(situation, decision_view(answer.decision, situation.now), {}, answer.error)
         names = (name for name in self.baselines if name != pool.policy)
         others = {name: target for name in names if (target := self._other(name, situation, pool)) is not None}
-        delta = {} if after is before else difference(_plain(before), _plain(after))
-        view = decision_view(decision, situation.now, others, picture_of(situation, after))
+        unchanged = answer.after is answer.before
+        delta = {} if unchanged else difference(_plain(answer.before), _plain(answer.after))
+        view = decision_view(answer.decision, situation.now, others, picture_of(situation, answer.after))
         return Decided(situation, view, delta)
 
     def _other(self, name: str, situation: Situation, pool: PoolSettings) -> int | None:

@@ -207,10 +207,9 @@ class Loop:
         return True
 
     def _decide(self, snapshot: FleetSnapshot, standings: dict[str, Standing]) -> tuple[Decided, ...]:
-        return tuple(
-            self._decider.decide(self._situation(snapshot, pool, standings[pool.name]), pool)
-            for pool in self.settings.pools
-        )
+        pools = self.settings.pools
+        asked = [(self._situation(snapshot, pool, standings[pool.name]), pool) for pool in pools]
+        return self._decider.decide(asked, self.settings.budgets)
 
     def _situation(self, snapshot: FleetSnapshot, pool: PoolSettings, standing: Standing) -> Situation:
         around = Surroundings(

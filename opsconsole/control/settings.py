@@ -103,6 +103,15 @@ class Listen:
 
 
 @dataclass(frozen=True, slots=True)
+class Budget:
+    """GPUs that several pools share: prefill and decode, or models on one cluster."""
+
+    name: str
+    gpus: int
+    pools: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class AgentSettings:
     """Everything an agent process needs to know besides its sources and actuators."""
 
@@ -113,6 +122,7 @@ class AgentSettings:
     mode: Mode = Mode.ADVISE
     allow_intents: bool = False
     pools: tuple[PoolSettings, ...] = ()
+    budgets: tuple[Budget, ...] = ()  # a pool is in one at most
     socket: Path | None = None  # default: agent.sock in the data folder
     listen: Listen | None = None
     tokens: tuple[Token, ...] = ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from policies import policy
 from policies.memory import Memory
-from policies.pools import Claim, apportion, decide_together
+from policies.pools import Claim, apportion, decide_together, within
 from policies.situation import Limits, Situation
 
 Make = Callable[..., Situation]
@@ -29,6 +30,7 @@ Make = Callable[..., Situation]
         pytest.param(
             [Claim("p", 2, 5, minimum=3), Claim("d", 2, 5, minimum=3)], 4, [2, 2], id="a budget below minimums"
         ),
+        pytest.param([Claim("p", 2, 2, standing=3), Claim("d", 4, 8)], 8, [2, 5], id="one on its way out is not free"),
         pytest.param([], 8, [], id="nobody"),
     ],
 )
@@ -70,3 +72,14 @@ def test_pools_decide_together_and_keep_their_minimum(situation: Make) -> None:
     assert decision.reason.endswith("wants 4, its share of 6 GPUs is 3 replicas")
     tight = decide_together(law, scenes, {"decode": Memory()}, 2, {"prefill": 1})
     assert {d.target for d, _ in tight.values()} == {2}
+
+
+def test_gpus_of_a_replica_that_still_drains_are_given_to_nobody(situation: Make, replica: Callable[..., Any]) -> None:
+    leaving = tuple(replica(f"r{i}", state="draining" if i == 2 else "ok") for i in range(3))
+    prefill = situation(pool="prefill", replicas=leaving, want=2)
+    decode = situation(2, pool="decode", each={"waiting": 40.0})
+    decisions = {s.pool: policy("reactive").decide(s, Memory())[0] for s in (prefill, decode)}
+    assert decisions["decode"].target > 2
+    assert within([prefill, decode], decisions, 5, {})["decode"].target == 2
+    gone = situation(pool="prefill", replicas=leaving[:2], want=2)
+    assert within([gone, decode], decisions, 5, {})["decode"].target == 3

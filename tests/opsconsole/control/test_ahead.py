@@ -87,7 +87,7 @@ def lived(law: str, seed: int) -> Fleet:
         snapshot = fleet.snapshot(now, sum(arrivals) / len(arrivals))
         foresight.observe(snapshot)
         around = Surroundings(len(fleet.ready), outlooks=foresight.outlooks("p", float(now)), queue=tuple(fleet.waited))
-        decided = decider.decide(situation_of(snapshot, pool, around), pool).view
+        decided = decider.decide([(situation_of(snapshot, pool, around), pool)])[0].view
         fleet.scale(decided.target, decided.drain if decided.target < decided.current else (), now)
     return fleet
 
