@@ -181,7 +181,7 @@ async def serve(
         listeners.append((server.server(api.app, settings.listen), server.tcp_listener(settings.listen)))
     listeners.append((server.server(api.app), server.unix_listener(settings.socket_path)))
     ticking = asyncio.ensure_future((run or loop.run)(stop))
-    telling = asyncio.ensure_future(tell(loop, clock)) if run is None else None
+    telling = asyncio.ensure_future(tell(loop, clock, given.leading)) if run is None else None
     try:
         await server.serve_until(stop, listeners)
         code = 0 if stop.is_set() else 1
@@ -195,8 +195,8 @@ async def serve(
     return code
 
 
-async def tell(loop: Loop, clock: Clock) -> None:
-    """Tell the channels of `[alerts] notify`, until the loop's feed closes. A replay tells nobody."""
+async def tell(loop: Loop, clock: Clock, leading: Callable[[], Leading] | None = None) -> None:
+    """Tell the channels of `[alerts] notify`, until the loop's feed closes. Of several daemons the leader tells."""
     channels = loop.settings.alerts.notify
     if not channels:
         return
@@ -207,7 +207,8 @@ async def tell(loop: Loop, clock: Clock) -> None:
         async for _ in loop.feed.follow():
             newest = loop.feed.newest
             if newest is not None:
-                notifier.take(loop.alerts.views(), newest.at, newest.fleet)
+                others = leading is not None and not leading().here
+                notifier.take(loop.alerts.views(), newest.at, newest.fleet, told_by_others=others)
     finally:
         await notifier.close()
 

@@ -47,9 +47,11 @@ class Notifier:
         self._lines = [_Line(channel, clock, said, send or deliver) for channel in channels]
         self._tasks = [asyncio.ensure_future(line.run()) for line in self._lines]
 
-    def take(self, views: Sequence[AlertView], at: float, fleet: str) -> None:
-        """The alerts as they stand after a tick."""
+    def take(self, views: Sequence[AlertView], at: float, fleet: str, *, told_by_others: bool = False) -> None:
+        """The alerts as they stand after a tick. What another daemon tells is noted, so that it is not told again."""
         self._told, notices = follow(self._told, views, at, fleet)
+        if told_by_others:
+            return
         firing = [Notice(view, True, at, fleet) for view in self._told.values()]
         for line in self._lines:
             line.put(notices, firing, at)

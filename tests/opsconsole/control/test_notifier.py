@@ -181,6 +181,20 @@ async def test_alertmanager_hears_again_of_what_goes_on_firing(hasty: SystemCloc
     assert batches == [[True], [True], [False]]
 
 
+async def test_a_follower_tells_nothing_and_after_taking_over_only_what_is_new(hasty: SystemClock) -> None:
+    heard: list[str] = []
+
+    async def send(channel: Channel, batch: Sequence[Notice]) -> None:
+        heard.append(batch[0].alert.rule)
+
+    notifier = Notifier([HOOK], hasty, print, send)
+    notifier.take([DOWN], AT, "f", told_by_others=True)
+    notifier.take([DOWN, BURN], AT + 5, "f")
+    await until(lambda: bool(heard))
+    await notifier.close()
+    assert heard == ["slo-burn"]
+
+
 async def until(holds: Callable[[], bool]) -> None:
     for _ in range(500):
         if holds():
