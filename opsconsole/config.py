@@ -116,6 +116,7 @@ class SourcesTable(Table):
     prometheus: PrometheusTable | None = None
     kubernetes: KubernetesTable | None = None
     timeout: Seconds = 3.0
+    shards: int = Field(default=1, ge=1, le=64)  # processes that read pages
     headers: Mapping[str, str] = Field(default_factory=dict)
     bearer_token_file: Path | None = None
     verify: bool = True

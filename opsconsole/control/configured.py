@@ -7,7 +7,7 @@ The trap: `[act] mode = "act"` without an actuator would look as if it acted; ea
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
 from pathlib import Path
@@ -37,9 +37,10 @@ from opsconsole.observe.fetch import FetchOptions
 from opsconsole.observe.kube import KubeOptions, KubeTargets
 from opsconsole.observe.kube_pods import PodRules
 from opsconsole.observe.kube_workload import WorkloadTargets
-from opsconsole.observe.prometheus import PrometheusSource, PrometheusSourceOptions
+from opsconsole.observe.prometheus import Known, PrometheusSource, PrometheusSourceOptions
 from opsconsole.observe.promql import PrometheusOptions
 from opsconsole.observe.scrape import ScrapeOptions, ScrapeSource
+from opsconsole.observe.sharded import ShardedSource
 from opsconsole.observe.source import Source, Target, TargetProvider
 from opsconsole.observe.targets import DnsTargets, FileTargets, JoinedTargets, StaticTargets, target_at
 from policies.registry import names as policy_names
@@ -252,12 +253,20 @@ def sources(loaded: Loaded, clock: Clock) -> Iterator[Source]:
         )
     if providers:
         joined = providers[0] if len(providers) == 1 else JoinedTargets(providers)
-        yield ScrapeSource(joined, clock, scrape)
+        shards = config.sources.shards
+        yield ShardedSource(joined, clock, scrape, shards) if shards > 1 else ScrapeSource(joined, clock, scrape)
     if config.sources.prometheus is not None:
-        yield _prometheus(config, clock)
+        yield _prometheus(config, clock, partial(_pods_that_exist, providers))
 
 
-def _prometheus(config: Config, clock: Clock) -> Source:
+def _pods_that_exist(providers: Sequence[TargetProvider]) -> frozenset[str] | None:
+    """Names of the pods that the cluster knows; None without a cluster, or before its first list."""
+    listed = [provider.names() for provider in providers if isinstance(provider, KubeTargets | WorkloadTargets)]
+    known = [names for names in listed if names is not None]
+    return frozenset().union(*known) if known and len(known) == len(listed) else None
+
+
+def _prometheus(config: Config, clock: Clock, known: Known) -> Source:
     table = config.sources.prometheus
     assert table is not None
     secret = _secret(table.bearer_token_file)
@@ -267,7 +276,8 @@ def _prometheus(config: Config, clock: Clock) -> Source:
         table.url, headers, verify=str(ca_file) if ca_file else config.sources.verify, timeout_s=config.sources.timeout
     )
     labels = {"pool_labels": table.pool_labels} if table.pool_labels else {}
-    return PrometheusSource(server, clock, PrometheusSourceOptions(table.matchers, config.agent.interval, **labels))
+    options = PrometheusSourceOptions(table.matchers, config.agent.interval, **labels)
+    return PrometheusSource(server, clock, options, known)
 
 
 def _fetch(config: Config) -> FetchOptions:

@@ -38,6 +38,10 @@ class WorkloadTargets:
             await self._ask(now)
         return () if self._pods is None else await self._pods.targets(now)
 
+    def names(self) -> frozenset[str] | None:
+        """As `KubeTargets.names`."""
+        return None if self._pods is None else self._pods.names()
+
     def status(self) -> SourceView:
         if self._pods is not None:
             return self._pods.status()

@@ -42,7 +42,7 @@ class PrometheusSourceOptions:
 
 
 Known = Callable[[], Collection[str] | None]
-"""Names of replicas that a discovery says exist; None where there is no discovery."""
+"""Names of pods that a discovery says exist; None where there is no discovery. Targets that are no pods stay."""
 
 
 class PrometheusSource:
@@ -118,7 +118,7 @@ class PrometheusSource:
         found = []
         for labels, points in sorted(up.series, key=lambda entry: _target(entry[0])):
             ref = self._ref(labels)
-            if known is not None and ref.name not in known:
+            if known is not None and labels.get("pod") and ref.name not in known:
                 continue  # a ghost: the server has not noticed yet that it is gone
             page, at = pages.get(_target(labels)), times.get(_target(labels), now)
             if points[-1][1] == 0:

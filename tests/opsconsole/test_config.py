@@ -14,6 +14,10 @@ from opsconsole.config import find, load
 from opsconsole.control.configured import agent_settings, sources
 from opsconsole.control.settings import Mode, Role
 from opsconsole.errors import ConfigError
+from opsconsole.observe.kube import KubeTargets
+from opsconsole.observe.prometheus import PrometheusSource
+from opsconsole.observe.scrape import ScrapeSource
+from opsconsole.observe.sharded import ShardedSource
 
 FILE = """
 [agent]
@@ -200,6 +204,32 @@ async def test_sources_are_made_from_every_kind_that_is_named(tmp_path: Path) ->
     made = list(sources(load(path, {}), ManualClock()))
     assert [source.name for source in made] == ["scrape", "prometheus"]
     for source in made:
+        await source.close()
+
+
+async def test_pages_are_read_in_as_many_processes_as_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "fleet.toml"
+    path.write_text('[sources]\ntargets = ["h:1"]\nshards = 2\n')
+    (made,) = sources(load(path, {}), ManualClock())
+    assert isinstance(made, ShardedSource)
+    await made.close()
+    path.write_text("[sources]\nshards = 0\n")
+    with pytest.raises(ConfigError, match=r"fleet\.toml: sources\.shards: .*greater than or equal to 1"):
+        load(path, {})
+
+
+async def test_the_cluster_says_which_pods_of_a_prometheus_exist(tmp_path: Path) -> None:
+    path = tmp_path / "fleet.toml"
+    path.write_text('[sources]\nprometheus = { url = "http://p:9" }\nkubernetes = { selector = "app=m" }\n')
+    scrape, prometheus = sources(load(path, {}), ManualClock())
+    assert isinstance(scrape, ScrapeSource) and isinstance(prometheus, PrometheusSource)
+    assert prometheus._known() is None  # nothing was listed yet: nobody is a ghost
+    cluster = scrape._provider
+    assert isinstance(cluster, KubeTargets)
+    cluster._pods["ns/a"] = {"metadata": {"name": "a", "namespace": "ns"}}
+    cluster._listed.set()
+    assert prometheus._known() == {"a"}
+    for source in (scrape, prometheus):
         await source.close()
 
 
