@@ -129,7 +129,7 @@ class ClusterTable(Table):
     kubeconfig: Path | None = None
     context: str | None = None
     namespace: str | None = None
-    lease: Seconds = Field(default=15.0, ge=3.0)  # how long a leader that is silent is waited for
+    lease: Seconds = Field(default=15.0, ge=6.0)  # how long a leader that is silent is waited for
     advertise: str | None = None  # where other daemons reach this one's API: https://HOST:PORT
 
 

@@ -18,6 +18,8 @@ from opsconsole.act.kube_events import DRAINED, FAILED, RESCALED
 from opsconsole.act.kube_look import KubePool, Look, Looker, supply_words
 from opsconsole.act.kube_routing import Routing
 from opsconsole.act.kube_world import World
+from opsconsole.cluster.failure import KubeError
+from opsconsole.cluster.pods import PodFacts
 from opsconsole.errors import PlanRefused
 
 CONFIRM_S = 60.0  # a controller that has not begun to remove the chosen pods by then has chosen others
@@ -115,9 +117,10 @@ class Follower:
             moved = f"the scale is at {look.asked} now, not at {act.target + len(act.drains)}"
             return act.ended("failed", f"given up, the world moved: {moved}; its pods are back in service", now)
         chosen = {d.replica for d in act.drains}
-        if not self.of.workload.by_ordinal:
-            going = [p for p in look.pods if p.name in chosen and not p.deleting]
-            await asyncio.gather(*(self.routing.mark_cheap(pod) for pod in going))
+        against = await self._marked([p for p in look.pods if p.name in chosen and not p.deleting])
+        if against is not None:
+            await self._restore(act, look)
+            return act.ended("failed", f"given up: {against}; its pods are back in service", now)
         try:
             await self.world.write(self.of, look, act.target)
         except PlanRefused as error:
@@ -129,6 +132,22 @@ class Follower:
         await self.world.herald.tell(self.of.workload, look.thing, RESCALED, told)
         others = tuple(p.name for p in look.pods if p.name not in chosen and not p.deleting)
         return replace(act, written=True, written_at=now, others=others, detail="shrunk; waiting for the pods to go")
+
+    async def _marked(self, going: Sequence[PodFacts]) -> str | None:
+        """Mark the chosen ones as the cheapest to lose; why that is impossible, in words.
+
+        Without the mark the controller would take whichever it likes, with the streams of those that were not drained.
+        """
+        if self.of.workload.by_ordinal:
+            return None
+        try:
+            await asyncio.gather(*(self.routing.mark_cheap(pod) for pod in going))
+        except KubeError as error:
+            if error.is_forbidden:
+                return str(error)
+            if not error.is_missing:
+                raise  # asked again at the next step; one that is gone needs no mark
+        return None
 
     async def _confirmed(self, act: Act, look: Look) -> Act:
         """A shrink after its write: whether the chosen pods went, and who went in their place."""

@@ -126,6 +126,22 @@ async def test_an_owner_that_may_not_be_looked_for_is_not_taken_for_none(make: M
     assert admin.replicas() == 1
 
 
+async def test_pods_that_may_not_be_marked_are_put_back_and_none_is_lost(make: Make) -> None:
+    admin = make()
+    admin.deploy(replicas=2, ready="100ms")
+    await eventually("two pods", lambda: len(admin.ready()) == 2)
+    rules = [r for r in acting() if "pods" not in r["resources"]]
+    allow(admin, "daemon", [*watching(), *rules])
+    async with make("daemon").daemon() as daemon:
+        daemon.load.running = dict.fromkeys(admin.ready(), 0.0)
+        plan = await daemon.actuator.plan_scale("chat", 1, "idle")
+        outcome = await daemon.actuator.apply(plan, "auto")
+        assert "the label opsconsole.dev/serving cannot be set: " in outcome.detail
+        ended = await daemon.ended(plan.plan_id)
+        assert ended.status == "failed" and 'cannot patch resource "pods"' in ended.detail
+    assert admin.replicas() == 2
+
+
 async def test_a_watch_that_is_too_old_lists_again(make: Make) -> None:
     here = make()
     here.deploy(replicas=2, ready="100ms")

@@ -11,6 +11,8 @@ from opsconsole.act.kube_scale import FAILED_TEST
 from opsconsole.cluster.failure import KubeError
 from opsconsole.cluster.pods import SERVING_LABEL
 from opsconsole.errors import PlanRefused
+from tests.kubernetes.customs import define
+from tests.kubernetes.plane import Cluster
 from tests.kubernetes.worlds import Maker, deployment, eventually
 
 Make = Callable[..., Maker]
@@ -197,3 +199,33 @@ async def test_a_workload_that_selects_its_pods_by_the_routing_label_is_not_drai
         with pytest.raises(PlanRefused, match="would orphan it"):
             await daemon.actuator.apply(plan, "auto")
     assert len(here.ready()) == 2
+
+
+async def test_groups_of_a_leaderworkerset_are_scaled_by_their_leaders(make: Make, cluster: Cluster) -> None:
+    """Its controller is played: the definition, the scale and the pods are real."""
+    here = make()
+    define(cluster, "leaderworkerset.x-k8s.io", "v1", "LeaderWorkerSet", scale=True)
+    path = here.path("leaderworkersets", group="leaderworkerset.x-k8s.io/v1")
+    body = {"apiVersion": "leaderworkerset.x-k8s.io/v1", "kind": "LeaderWorkerSet", "metadata": {"name": "big"}}
+    cluster.create(path, {**body, "spec": {"replicas": 2}})
+    leaders = "lws=big,worker-index=0"
+    cluster.patch(f"{path}/big/status", {"status": {"replicas": 2, "selector": leaders}})
+    for group in range(2):
+        for worker in range(2):
+            name = f"big-{group}" if worker == 0 else f"big-{group}-{worker}"
+            labels = {"lws": "big", "worker-index": str(worker), "app": "big"}
+            meta = {"name": name, "labels": labels, "annotations": {"tests/ready": "100ms"}}
+            spec = {"containers": [{"name": "engine", "image": "vllm"}]}
+            cluster.create(here.path("pods", group="v1"), {"metadata": meta, "spec": spec})
+    await eventually("four pods", lambda: len(here.ready("big")) == 4)
+    async with here.daemon("lws/big") as daemon:
+        state = await daemon.actuator.state("chat")
+        assert (state.want, [m.name for m in state.members]) == (2, ["big-0", "big-1"])
+        daemon.load.running = {"big-0": 0, "big-1": 0}
+        plan = await daemon.actuator.plan_scale("chat", 1, "idle", ("big-0",))
+        assert plan.replicas == ("big-1",)
+        await daemon.actuator.apply(plan, "auto")
+        await eventually("the scale", lambda: cluster.get(f"{path}/big")["spec"]["replicas"] == 1)
+        cluster.delete(here.path("pods", "big-1", group="v1"))
+        cluster.delete(here.path("pods", "big-1-1", group="v1"))
+        assert (await daemon.ended(plan.plan_id)).detail == "big-1 went, no stream was cut"
