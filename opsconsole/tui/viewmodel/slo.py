@@ -6,13 +6,13 @@ replicas is the screen's cursor, so it keeps a row however small the window.
 
 from __future__ import annotations
 
-from opsconsole.domain.records import FleetSnapshot, PoolView, ReplicaView
+from opsconsole.domain.records import DecisionView, FleetSnapshot, PoolView, ReplicaView
 from opsconsole.tui import draw
 from opsconsole.tui import format as fmt
 from opsconsole.tui.cells import Cell, Line, clean, fit, left, right, tail
 from opsconsole.tui.layout import Form, Size, form, scrolled, shares
 from opsconsole.tui.state import ViewState
-from opsconsole.tui.viewmodel import bars, fleet, heat, misses, objectives, rows, summary
+from opsconsole.tui.viewmodel import bars, fleet, heat, misses, objectives, outlook, rows, summary
 from opsconsole.tui.viewmodel.frame import Frame, framed_to
 from opsconsole.tui.world import Look, World, main_pool
 
@@ -107,16 +107,17 @@ def goodput(world: World, snapshot: FleetSnapshot, pool: PoolView, look: Look, c
     half = max(1, rows_left // 2)
     out = draw.area(offered, cells, rows_left - half, look.glyphs, 0.0, top, f"offered {fmt.rate(pool.request_rate)}")
     out += draw.area(good, cells, half, look.glyphs, 0.0, top, f"goodput {fmt.rate(pool.goodput)}", "good")
-    return [*out, _between(pool)] if say_lost else out
+    return [*out, _between(pool, outlook.decision_of(world, pool))] if say_lost else out
 
 
-def _between(pool: PoolView) -> Line:
-    """lost 1.7 req/s: 5.1% of what was offered; what the agent knows of the knee comes with the capacity."""
+def _between(pool: PoolView, decision: DecisionView | None) -> Line:
+    """lost 1.7 req/s: 5.1% of what was offered; and the knee, up to which ready replicas serve inside the objective."""
+    knee = Cell(f"   knee: {outlook.capacity_words(decision, pool.ready)}", "capacity")
     offered, good = fmt.known(pool.request_rate), fmt.known(pool.goodput)
     if offered is None or good is None or offered <= 0:
-        return (Cell(" lost --", "dim"),)
+        return (Cell(" lost --", "dim"), knee)
     gone = max(0.0, offered - good)
-    return (Cell(f" lost {fmt.rate(gone)} req/s: {fmt.percent(gone / offered, 1)}% of what was offered", "dim"),)
+    return (Cell(f" lost {fmt.rate(gone)} req/s: {fmt.percent(gone / offered, 1)}% of what was offered", "dim"), knee)
 
 
 def heat_map(

@@ -7,12 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from opsconsole.domain.records import FleetSnapshot, PoolView, ReplicaState, ReplicaView, SourceView
+from opsconsole.domain.records import FleetSnapshot, Interval, PoolView, ReplicaState, ReplicaView, SourceView
 from opsconsole.tui.cells import plain
 from opsconsole.tui.layout import Size
 from opsconsole.tui.state import ViewState
 from opsconsole.tui.viewmodel import fleet
 from opsconsole.tui.viewmodel.frame import Frame
+from opsconsole.tui.viewmodel.pages import VIEWS
 from opsconsole.tui.world import Link, LinkState, Look, World
 
 SMALL = Size(80, 24)
@@ -175,3 +176,35 @@ def test_unknown_kv_has_no_bar(
         fleet.view(replace(world, snapshot=replace(world.snapshot, replicas=(nan,))), ViewState(), look, SMALL), "nan"
     )
     assert "█" not in row and "--" in row
+
+
+@pytest.mark.parametrize("size", [Size(30, 10), Size(45, 12), Size(64, 20), Size(80, 24), Size(160, 48)])
+@pytest.mark.parametrize("page", sorted(VIEWS))
+def test_what_is_not_the_present_says_so_on_every_screen_however_narrow(
+    page: str, size: Size, make_world: Callable[..., World], make_snapshot: Callable[..., FleetSnapshot], look: Look
+) -> None:
+    replayed = make_world(snapshot=make_snapshot(notes=("REPLAY of evening.rec, 1x",)))
+    first = text(VIEWS[page](replayed, ViewState(page=page, selected="llama-8b-7d9-x2k"), look, size))[0]
+    assert "REPLAY" in first, first
+    past = ViewState(page=page, selected="llama-8b-7d9-x2k", at=1_764_504_271.0)
+    assert "PAST 12:04:31" in text(VIEWS[page](make_world(), past, look, size))[0]
+
+
+def test_the_screens_one_came_through_stand_before_the_title_where_there_is_room(world: World, look: Look) -> None:
+    state = ViewState(page="slo", before=("fleet", "decisions"))
+    assert "fleet > decisions > SLO" in text(VIEWS["slo"](world, state, look, Size(160, 48)))[0]
+    assert " SLO " in text(VIEWS["slo"](world, state, look, SMALL))[0]
+
+
+def test_better_and_worse_than_five_minutes_ago_are_marked(
+    world: World, look: Look, make_world: Callable[..., World]
+) -> None:
+    assert world.snapshot is not None
+    now = world.snapshot.pools[0]
+    then = replace(now, slos=(replace(now.slos[0], ttft_ok=Interval(0.99, 0.99), tpot_ok=Interval(0.95, 0.95)),))
+    old = replace(world.snapshot, replicas=(), at=world.snapshot.at - 320, pools=(then,))
+    third = text(fleet.view(make_world(history=(old,)), ViewState(), look, Size(110, 24)))[2]
+    assert "97.2%\N{BLACK DOWN-POINTING TRIANGLE}" in third and "99.6%\N{BLACK UP-POINTING TRIANGLE}" in third
+    gone = replace(old, at=world.snapshot.at - 3600)
+    third = text(fleet.view(make_world(history=(gone,)), ViewState(), look, Size(110, 24)))[2]
+    assert "\N{BLACK DOWN-POINTING TRIANGLE}" not in third

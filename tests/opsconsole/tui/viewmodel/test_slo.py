@@ -117,3 +117,12 @@ def test_mouse_targets_are_where_the_rows_are_at_80x24(make_world: Callable[...,
     assert frame.targets
     for y, name in frame.targets.items():
         assert name in plain(frame.lines[y])
+
+
+def test_the_knee_is_named_once_it_is_known(world: World, look: Look) -> None:
+    assert world.snapshot is not None
+    drawn = text(slo.goodput(world, world.snapshot, world.snapshot.pools[0], look, 120, 10))
+    assert "lost 1.7 req/s: 5.1%" in drawn[-1] and "knee: capacity 6 x 4.0 = 23.8 req/s (learned)" in drawn[-1]
+    unknown = replace(world, decisions=())
+    drawn = text(slo.goodput(unknown, world.snapshot, world.snapshot.pools[0], look, 120, 10))
+    assert "not known yet" in drawn[-1]
