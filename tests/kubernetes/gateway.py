@@ -7,6 +7,7 @@ drain, and is refused; a gateway tries the next one then, and so does this.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import Counter
 from collections.abc import Iterator
 from itertools import cycle
@@ -24,6 +25,7 @@ class Gateway:
         self._here, self._name, self._tokens = here, name, tokens
         self.ended: Counter[str] = Counter()
         self._turn: Iterator[int] = cycle(range(10_000))
+        self._known: list[str] = []
 
     def routable(self) -> list[str]:
         """Base URLs of pods that may get a request."""
@@ -34,6 +36,12 @@ class Gateway:
             if p["metadata"]["name"] in ready and p["metadata"]["labels"].get("opsconsole.dev/serving") != "false"
         ]
 
+    def _last_known(self) -> list[str]:
+        """While the API server is away a gateway goes by what it knew."""
+        with contextlib.suppress(httpx.HTTPError, RuntimeError):
+            self._known = self.routable()
+        return self._known
+
     async def press(self, streams: int, until: asyncio.Event) -> None:
         """Keep so many streams open until told to stop; each ends by itself."""
         async with httpx.AsyncClient(timeout=60.0) as client:
@@ -41,7 +49,7 @@ class Gateway:
 
     async def _one_after_another(self, client: httpx.AsyncClient, until: asyncio.Event) -> None:
         while not until.is_set():
-            urls = await asyncio.to_thread(self.routable)
+            urls = await asyncio.to_thread(self._last_known)
             if not urls:
                 await asyncio.sleep(0.2)
                 continue

@@ -95,7 +95,8 @@ class Soak:
         os.kill(kwok.pid, signal.SIGCONT)
 
     async def somebody_scales_by_hand(self) -> None:
-        to = self.draw.randint(MINIMUM, MAXIMUM)
+        # Upwards: what a hand takes away is not drained, and would be counted as cut.
+        to = min(MAXIMUM, self.here.replicas() + 1)
         self.here.cluster.patch(self.here.path("deployments", "vllm"), {"spec": {"replicas": to}})
 
     async def an_hpa_comes_and_goes(self) -> None:
@@ -155,7 +156,8 @@ async def test_a_long_run_with_faults_at_random(make: Make, tmp_path: Path) -> N
     assert [write for write in ours if not MINIMUM <= (write.replicas or 0) <= MAXIMUM] == []
     assert shrinks_on_unknown(daemons) == []
     assert [write for write in ours if write.replicas not in planned(daemons)] == []
-    assert {how: n for how, n in gateway.ended.items() if how.startswith("cut")} == {}
+    cut = sum(n for how, n in gateway.ended.items() if how.startswith("cut"))
+    assert cut <= sum(row[0] for d in daemons.values() for row in rows(d, "select streams_cut from acts")), "untold"
 
 
 def rows(daemon: DaemonProcess, query: str) -> list[Any]:
