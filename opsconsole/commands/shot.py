@@ -52,7 +52,7 @@ def shot(
         address = attach or (stack.enter_context(tui_cmd.demo_agent()) if demo else find_agent())
         if not address:
             raise AgentUnavailable("No agent was found; name one with --attach ADDRESS, or use --demo.")
-        app = tui_cmd.build(address, read_only=False, theme=theme, glyphs="block")
+        app = tui_cmd.build(address, read_only=False, theme=theme, glyphs="block", fresh=True)
         pressed = [key for key in keys.split(",") if key]
         text = asyncio.run(picture(app, (across, down), screen, pressed, title, out.suffix == ".txt"))
     out.write_text(text, encoding="utf-8")

@@ -91,16 +91,22 @@ def show(address: str | None, read_only: bool, theme: str | None, glyphs: str | 
     """Build the application and run it."""
     app = build(address, read_only=read_only, theme=theme, glyphs=glyphs, lean=lean)
     app.owns_process = True
-    return app.run(mouse=not os.environ.get("OPSCONSOLE_NO_MOUSE")) or 0
+    code = app.run(mouse=not os.environ.get("OPSCONSOLE_NO_MOUSE")) or 0
+    if not app.is_web:
+        from opsconsole.tui import remembered
+
+        remembered.save(remembered.path(os.environ), app.session.state, app.look_name)
+    return code
 
 
 def build(
     address: str | None, *, read_only: bool = False, theme: str | None = None, glyphs: str | None = None,
-    lean: bool = False,
+    lean: bool = False, fresh: bool = False,
 ) -> ConsoleApp:  # fmt: skip
-    """The application with this user's settings."""
+    """The application with this user's settings; `fresh` without what was chosen last time."""
     from datetime import UTC
 
+    from opsconsole.tui import remembered
     from opsconsole.tui import theme as themes
     from opsconsole.tui.app import ConsoleApp
     from opsconsole.tui.settings import load
@@ -112,8 +118,11 @@ def build(
         zone=UTC if settings.utc else None,
         read_only=read_only,
     )
-    name = themes.choose_theme(theme or settings.theme, os.environ)
-    return ConsoleApp(address, settings=settings, look=look, theme_name=name, recorder=recorder, lean=lean)
+    held = {} if fresh else remembered.load(remembered.path(os.environ))
+    name = themes.choose_theme(theme or settings.theme or held.get("theme"), os.environ)
+    app = ConsoleApp(address, settings=settings, look=look, theme_name=name, recorder=recorder, lean=lean)
+    app.session.state = remembered.applied(held, app.session.state, settings)
+    return app
 
 
 def recorder(path: str) -> Recorder:
