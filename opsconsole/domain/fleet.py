@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from opsconsole.domain.ledger import Bin, Ledger, record, width_for
+from opsconsole.domain.ledger import Ledger, observed, width_for
 from opsconsole.domain.pool import Member, PoolSpec, pool_view
 from opsconsole.domain.records import FleetSnapshot, ReplicaState, SourceView
 from opsconsole.domain.replica import FoldOptions, Observation, SloSpec, replica_view
@@ -89,7 +89,7 @@ def _members(
 ) -> tuple[dict[Key, Track], dict[str, list[Member]], dict[str, Ledger]]:
     tracks: dict[Key, Track] = {}
     members: dict[str, list[Member]] = {name: [] for name in specs}
-    bins: dict[str, Bin] = {name: Bin() for name in specs}
+    moved: dict[str, list[tuple[Track, float]]] = {name: [] for name in specs}  # who has a new page, since the last
     for key in sorted(listed):
         seen_at, observation = listed[key]
         before = state.tracks.get(key, Track())
@@ -98,12 +98,12 @@ def _members(
             track = before.extend(observation.sample, knobs.window_s)
         tracks[key] = track
         if track is not before and len(track.marks) > 1:
-            bins[key[0]] = record(bins[key[0]], track, since=track.marks[-2].at)
+            moved[key[0]].append((track, track.marks[-2].at))
         view = replica_view(observation, track, at, knobs, specs[key[0]].slos)
         answered = seen_at == at and observation.sample is not None
         members[key[0]].append(Member(view, track, answered))
     fresh = Ledger(width=width_for(knobs.short_s))
-    ledgers = {name: state.ledgers.get(name, fresh).add(at, bins[name], knobs.long_s) for name in specs}
+    ledgers = {name: state.ledgers.get(name, fresh).add(at, observed(moved[name]), knobs.long_s) for name in specs}
     return tracks, members, ledgers
 
 
@@ -140,8 +140,6 @@ def _better(one: Observation, other: Observation) -> Observation:
 
 def _widened(options: FoldOptions, interval: float) -> FoldOptions:
     """A window holds at least two pages and a stale page is at least one missed one, however slow the ticks are."""
-    return replace(
-        options,
-        window_s=max(options.window_s, 2.5 * interval),
-        stale_after_s=max(options.stale_after_s, 2.5 * interval),
-    )
+    stale = max(options.stale_after_s, 2.5 * interval)
+    health = replace(options.health, stale_after_s=stale, down_after_s=max(options.health.down_after_s, 2 * stale))
+    return replace(options, window_s=max(options.window_s, 2.5 * interval), stale_after_s=stale, health=health)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, reduce
 from operator import add as plus
 from operator import le, lt, sub
 
@@ -78,24 +78,31 @@ def add(one: Buckets, other: Buckets) -> Buckets:
 
 def merge(many: Iterable[Buckets | None]) -> Buckets | None:
     """One histogram of many replicas; unknown ones are left out, None if nothing is left."""
-    merged: Buckets | None = None
-    for buckets in many:
-        if buckets is not None:
-            merged = buckets if merged is None else add(merged, buckets)
-    return merged
+    known = [buckets for buckets in many if buckets is not None]
+    if len(known) < 2:
+        return known[0] if known else None
+    bounds = known[0].bounds
+    if any(buckets.bounds != bounds for buckets in known):
+        return reduce(add, known)
+    sums = [buckets.sum for buckets in known if buckets.sum is not None]
+    counts = tuple(map(sum, zip(*(buckets.counts for buckets in known), strict=True)))
+    return Buckets(bounds, counts, sum(sums) if len(sums) == len(known) else None)
 
 
 def quantile(buckets: Buckets, q: float) -> Quantile | None:
     """Linear inside the bucket, as Prometheus does it; None when nothing was observed."""
     total = buckets.count
-    if total <= 0 or not 0 <= q <= 1:
-        return None
-    rank, counts, bounds = q * total, buckets.counts, buckets.bounds
+    return Quantile(*_at_rank(buckets, q * total)) if total > 0 and 0 <= q <= 1 else None
+
+
+def _at_rank(buckets: Buckets, rank: float) -> tuple[float, bool]:
+    """The value below which `rank` observations lie, and whether it is only known to be at least that."""
+    counts, bounds = buckets.counts, buckets.bounds
     at = bisect_left(counts, rank) if rank > 0 else bisect_right(counts, 0.0)
     below, start = (counts[at - 1], bounds[at - 1]) if at else (0.0, 0.0)
     if math.isinf(bounds[at]):
-        return Quantile(start, True)
-    return Quantile(start + (bounds[at] - start) * (rank - below) / (counts[at] - below), False)
+        return start, True
+    return start + (bounds[at] - start) * (rank - below) / (counts[at] - below), False
 
 
 def share_under(buckets: Buckets, bound: float) -> Interval | None:
@@ -115,16 +122,9 @@ def share_under(buckets: Buckets, bound: float) -> Interval | None:
 
 def latency(buckets: Buckets | None) -> LatencyView:
     """The quantiles a screen shows; p99 only from enough observations."""
-    if buckets is None or buckets.count <= 0:
+    count = 0.0 if buckets is None else buckets.count
+    if buckets is None or count <= 0:
         return LatencyView()
-    shown: Sequence[Quantile | None] = [quantile(buckets, q) for q in (0.5, 0.95, 0.99)]
-    p50, p95, p99 = shown
-    if buckets.count < P99_NEEDS:
-        p99 = None
-    return LatencyView(
-        p50=None if p50 is None else p50.value,
-        p95=None if p95 is None else p95.value,
-        p99=None if p99 is None else p99.value,
-        count=buckets.count,
-        lower_bound=any(q is not None and q.lower_bound for q in (p50, p95, p99)),
-    )
+    p50, p95 = _at_rank(buckets, 0.5 * count), _at_rank(buckets, 0.95 * count)
+    p99 = _at_rank(buckets, 0.99 * count) if count >= P99_NEEDS else None
+    return LatencyView(p50[0], p95[0], None if p99 is None else p99[0], count, p95[1] or (p99 is not None and p99[1]))

@@ -6,7 +6,7 @@ joint share may only be bounded over a span long against a request, so bins keep
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from opsconsole.domain import slo
@@ -15,6 +15,7 @@ from opsconsole.domain.records import Buckets
 from opsconsole.domain.track import Track
 
 BIN_S = 60.0
+_NOTHING = (0.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +31,9 @@ class Bin:
     rejected: float = 0.0
 
     def __add__(self, other: Bin) -> Bin:
-        names = self.outcomes.keys() | other.outcomes.keys()
         return Bin(
             start=self.start,
-            outcomes={n: self.outcomes.get(n, 0.0) + other.outcomes.get(n, 0.0) for n in sorted(names)},
+            outcomes=_added((self.outcomes, other.outcomes)),
             told=self.told or other.told,
             ttft=merge((self.ttft, other.ttft)),
             tpot=merge((self.tpot, other.tpot)),
@@ -71,17 +71,22 @@ def width_for(short_s: float) -> float:
     return min(BIN_S, max(1.0, short_s / 5))
 
 
-def record(bin_: Bin, track: Track, since: float) -> Bin:
-    """Add what one replica saw since an instant."""
-    outcomes = track.outcomes(since)
-    return bin_ + Bin(
-        outcomes=outcomes or {},
-        told=outcomes is not None,
-        ttft=track.window("ttft", since),
-        tpot=track.window("tpot", since),
-        failed=(track.amount("requests_failed", since) or (0.0, 0.0))[0],
-        rejected=(track.amount("requests_rejected", since) or (0.0, 0.0))[0],
+def observed(spans: Sequence[tuple[Track, float]]) -> Bin:
+    """What replicas saw together, each since an instant of its own."""
+    told = [outcomes for track, since in spans if (outcomes := track.outcomes(since)) is not None]
+    return Bin(
+        outcomes=_added(told),
+        told=bool(told),
+        ttft=merge([track.window("ttft", since) for track, since in spans]),
+        tpot=merge([track.window("tpot", since) for track, since in spans]),
+        failed=sum((track.amount("requests_failed", since) or _NOTHING)[0] for track, since in spans),
+        rejected=sum((track.amount("requests_rejected", since) or _NOTHING)[0] for track, since in spans),
     )
+
+
+def _added(many: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    names = sorted({name for each in many for name in each})
+    return {name: sum(each.get(name, 0.0) for each in many) for name in names}
 
 
 def tally(bin_: Bin, name: str, ttft: float | None, tpot: float | None) -> slo.Tally | None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from opsconsole.domain import slo
 from opsconsole.domain.histogram import latency, merge, share_under
-from opsconsole.domain.ledger import Bin, Ledger, record, tally
+from opsconsole.domain.ledger import Bin, Ledger, observed, tally
 from opsconsole.domain.records import Buckets, Interval, LatencyView, PoolView, ReplicaState, ReplicaView, SloView
 from opsconsole.domain.replica import FoldOptions, SloSpec, hit_rate
 from opsconsole.domain.track import Track
@@ -111,9 +111,8 @@ class _Seen:
 
 
 def _seen(tracks: Sequence[Track], at: float, options: FoldOptions, ledger: Ledger) -> _Seen:
-    window = Bin()
-    for track in tracks:
-        window = record(window, track, at - options.window_s)
+    since = at - options.window_s
+    window = observed([(track, since) for track in tracks])
     return _Seen(window, ledger.over(at, options.short_s), ledger.over(at, options.long_s))
 
 

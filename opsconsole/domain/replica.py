@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from opsconsole.domain import slo
 from opsconsole.domain.health import Facts, HealthLimits, judge
 from opsconsole.domain.histogram import latency, share_under
-from opsconsole.domain.ledger import Bin, record, tally
+from opsconsole.domain.ledger import observed, tally
 from opsconsole.domain.records import Buckets, Interval, ReplicaState, ReplicaView, Sample
 from opsconsole.domain.track import HISTOGRAMS, Track
 from opsconsole.errors import SourceError
@@ -150,8 +150,6 @@ def _state(
     observation: Observation, track: Track, at: float, options: FoldOptions, since: float
 ) -> tuple[ReplicaState, str]:
     sample = track.sample
-    stale = options.stale_after_s
-    limits = replace(options.health, stale_after_s=stale, down_after_s=max(options.health.down_after_s, 2 * stale))
     facts = Facts(
         at=at,
         sample=sample,
@@ -167,7 +165,7 @@ def _state(
         streams=_streams(sample),
         conflict=track.conflict,
     )
-    return judge(facts, limits)
+    return judge(facts, options.health)
 
 
 def _attained(track: Track, slos: Sequence[SloSpec], since: float) -> tuple[slo.Tally, float] | None:
@@ -175,7 +173,7 @@ def _attained(track: Track, slos: Sequence[SloSpec], since: float) -> tuple[slo.
     inside = [m.at for m in track.marks if m.at >= since]
     if len(inside) < 2 or not slos:
         return None
-    seen = record(Bin(), track, since)
+    seen = observed([(track, since)])
     if seen.told:
         tallies = [tally(seen, s.name, s.ttft, s.tpot) for s in slos]
     else:

@@ -11,7 +11,8 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
-from operator import attrgetter
+from operator import attrgetter, lt
+from typing import Any
 
 from opsconsole.domain.counters import Counter, Point, advance, alternates, increase, restarted
 from opsconsole.domain.histogram import add, difference, discard_reason
@@ -57,8 +58,11 @@ class Track:
     starts: tuple[float, ...] = ()  # process starts seen, newest last
     still_since: float | None = None
     still_pages: int = 0
+    # what `window` and `amount` have worked out: a tick asks three times for the same
     windows: dict[tuple[str, float], Buckets | None] = field(default_factory=dict, compare=False, repr=False)
-    # ^ what `window` has worked out: a tick asks three times for the same
+    amounts: dict[tuple[str, float], tuple[float, float] | None] = field(
+        default_factory=dict, compare=False, repr=False
+    )
 
     def extend(self, sample: Sample, keep_s: float) -> Track:
         """Fold one page in. A page no newer than the last one is the same page seen twice and changes nothing."""
@@ -93,7 +97,11 @@ class Track:
         """(increase, seconds) of one counter since an instant."""
         if name not in self.counters:
             return None  # never told: no need to walk
-        return increase(self._ends(since, lambda m: m.totals.get(name)))
+        key = (name, since)
+        if key not in self.amounts:
+            _forget_many(self.amounts)
+            self.amounts[key] = increase(self._ends(since, lambda m: m.totals.get(name)))
+        return self.amounts[key]
 
     def rate(self, name: str, since: float) -> float | None:
         found = self.amount(name, since)
@@ -103,6 +111,7 @@ class Track:
         """What a histogram observed since an instant; None with fewer than two comparable pages, or when unsound."""
         key = (name, since)
         if key not in self.windows:
+            _forget_many(self.windows)
             self.windows[key] = self._window(name, since)
         return self.windows[key]
 
@@ -176,7 +185,7 @@ class Track:
             old: Buckets | None = None if previous is None else getattr(previous, name)
             if old is not None and old.bounds != now.bounds:
                 era, base = era + 1, None
-            elif old is not None and (again or difference(old, now) is now):
+            elif old is not None and (again or any(map(lt, now.counts, old.counts))):
                 base = old if base is None else add(base, old)
             bases[name] = (era, base)
             seen[name] = (era, now if base is None else add(base, now))
@@ -200,6 +209,12 @@ class Track:
 
 
 _time = attrgetter("at")
+_WORKED_OUT = 64  # a replica that is silent has no new track for days, and every tick asks for another window
+
+
+def _forget_many(answers: dict[Any, Any]) -> None:
+    if len(answers) >= _WORKED_OUT:
+        answers.clear()
 
 
 def _slope(ends: tuple[Point, Point] | None) -> float | None:

@@ -170,3 +170,11 @@ def test_alternating_processes_are_a_conflict_and_restarts_are_not() -> None:
 
     assert starts(1.0, 50.0, 1.0).conflict is not None
     assert starts(1.0, 50.0, 90.0).conflict is None
+
+
+def test_what_is_worked_out_is_not_kept_for_ever_of_a_silent_replica() -> None:
+    track = follow(*(page(10.0 * i, output_tokens=100.0 * i) for i in range(4)))
+    for tick in range(10_000):
+        assert track.rate("output_tokens", -60.0 - tick) == 10.0
+        track.window("ttft", -60.0 - tick)
+    assert len(track.amounts) <= 64 and len(track.windows) <= 64
