@@ -39,7 +39,7 @@ class ClusterParts:
 
 def place_of(config: Config) -> Place:
     table = config.kubernetes
-    return Place(table.kubeconfig, table.context, table.namespace)
+    return Place(table.kubeconfig and table.kubeconfig.expanduser(), table.context, table.namespace)
 
 
 def workloads(loaded: Loaded) -> dict[str, Workload]:

@@ -37,7 +37,8 @@ def acting() -> list[Rule]:
         *(_rule(group, [f"{kind}/scale" for kind in kinds], ["update", "patch"]) for group, kinds in SCALABLE.items()),
         _rule("", ["pods", "pods/status"], ["patch"]),
         _rule("", ["events"], ["create", "patch"]),
-        _rule("coordination.k8s.io", ["leases"], ["get", "create", "update"]),
+        # list: whether another opsconsole that wrote a scale still lives
+        _rule("coordination.k8s.io", ["leases"], ["get", "list", "create", "update"]),
     ]
 
 
