@@ -54,11 +54,34 @@ def test_the_options_reach_the_console(asked: list[tuple[Any, ...]]) -> None:
     words = ["--demo", "--read-only", "--theme", "light", "--glyphs", "ascii"]
     assert CliRunner().invoke(app, words).exit_code == 0
     assert CliRunner().invoke(app, ["--attach", "http://agent:9400"]).exit_code == 0
-    plain = {"demo": False, "read_only": False, "theme": None, "glyphs": None}
+    assert CliRunner().invoke(app, ["--lean"]).exit_code == 0
+    plain = {"demo": False, "read_only": False, "theme": None, "glyphs": None, "lean": False}
     assert asked == [
-        (None, {"demo": True, "read_only": True, "theme": "light", "glyphs": "ascii"}),
+        (None, {"demo": True, "read_only": True, "theme": "light", "glyphs": "ascii", "lean": False}),
         ("http://agent:9400", plain),
+        (None, {**plain, "lean": True}),
     ]
+
+
+def test_lean_asks_textual_for_few_frames_and_leaves_what_the_user_set() -> None:
+    environ = {"TEXTUAL_FPS": "10"}
+    tui_cmd.go_lean(environ)
+    assert environ["TEXTUAL_FPS"] == "10" and environ["TEXTUAL_ANIMATIONS"] == "none"
+
+
+def test_last_times_choices_are_taken_up_unless_a_fresh_console_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setenv("OPSCONSOLE_CONFIG", str(tmp_path / "none.toml"))
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    (tmp_path / "opsconsole").mkdir()
+    (tmp_path / "opsconsole" / "console.json").write_text('{"sort": "kv", "theme": "light"}')
+    made = tui_cmd.build(None)
+    assert (made.session.state.sort, made.look_name) == ("kv", "light")
+    fresh = tui_cmd.build(None, fresh=True)
+    assert (fresh.session.state.sort, fresh.look_name) == ("risk", "dark")
 
 
 def test_an_option_that_a_command_would_not_see_is_refused(asked: list[tuple[Any, ...]]) -> None:
