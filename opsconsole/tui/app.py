@@ -128,7 +128,7 @@ class ConsoleApp(App[int]):
 
     def _world_changed(self) -> None:
         before, self.session.live = self.session.live, self.feed.world
-        if before.snapshot is not None and firing(self.feed.world) - firing(before):
+        if before.snapshot is not None and firing(self.feed.world) - firing(before) and self.session.settings.bell:
             self.bell()
         self.recording.take(before, self.feed.world)
         if self.clock.monotonic() - self._painted_at < self.least_between_s:

@@ -40,6 +40,7 @@ class TuiSettings:
     columns: tuple[str, ...] = ()
     sort: str = "risk"
     read_only: bool = False
+    bell: bool = True  # a new alert rings once
     keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
@@ -74,7 +75,7 @@ def parse(table: Mapping[str, Any], where: str) -> TuiSettings:
     _one_of(table, "theme", THEMES, where)
     _one_of(table, "glyphs", GLYPHS, where)
     _one_of(table, "sort", SORTS, where)
-    for key in ("utc", "read_only"):
+    for key in ("utc", "read_only", "bell"):
         if not isinstance(table.get(key, False), bool):
             raise ConfigError(f"{where}: [tui] {key} must be true or false.")
     return TuiSettings(
@@ -85,6 +86,7 @@ def parse(table: Mapping[str, Any], where: str) -> TuiSettings:
         _columns(table, where),
         table.get("sort", "risk"),
         table.get("read_only", False),
+        table.get("bell", True),
         _keys(table.get("keys", {}), where),
     )
 

@@ -31,6 +31,11 @@ NUMBERS = (
     "burn multiples of the speed that would just use up the budget",
     "Colour only repeats the word in ST; mono loses nothing.",
 )
+MARKS = (
+    "!   fires, or wants somebody      x  silenced      .  not for long enough yet",
+    "D   on a chart: a decision that asked for another number",
+    "*   a marked row; actions take every marked row that is shown",
+)
 FILTERS = (
     "name or part of it: x2k      not: !x2k",
     "st:sat pool: model: node: gpu: engine: why:",
@@ -53,6 +58,8 @@ def lines(page: str, can_act: bool, look: Look, cells: int, query: str = "") -> 
     states = [(Cell(f"  {left(s.value, 6)}", s.value), Cell(words)) for s, words in STATES.items()]
     out += _section("STATES", states)
     out += _section("NUMBERS", [(Cell(f"  {text}"),) for text in NUMBERS])
+    better = f"{look.glyphs.up} {look.glyphs.down} better, worse than five minutes ago"
+    out += _section("MARKS", [(Cell(f"  {text}"),) for text in (*MARKS, better)])
     out += _section("FILES", [(Cell("  ~/.config/opsconsole/config.toml: [tui] theme, keys, columns, production"),)])
     out.append((Cell("Nothing here changes the fleet without asking first.", "dim"),))
     if not query:

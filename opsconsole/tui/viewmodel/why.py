@@ -6,7 +6,7 @@ explained as it was made, from its own trace, not from the fleet as it is now.
 
 from __future__ import annotations
 
-from opsconsole.domain.records import AlertView, DecisionView, JournalEntry, RegretView, ReplicaView
+from opsconsole.domain.records import AlertView, DecisionView, JournalEntry, RegretView, ReplicaView, RuleTrace
 from opsconsole.tui import format as fmt
 from opsconsole.tui.cells import Cell, Line, clean, left, plain, right, wrap
 from opsconsole.tui.state import ViewState
@@ -30,7 +30,7 @@ def lines(world: World, state: ViewState, look: Look, cells: int) -> list[Line]:
     decision = next((d for d in world.decisions if d.pool == replica.pool), None)
     if decision is not None:
         out += [(), (Cell(f"The newest decision about pool {clean(replica.pool)}:", "head"),)]
-        out += of_decision(decision, look, cells)
+        out += of_decision(decision, look, cells, whole=True)
     return out
 
 
@@ -67,8 +67,8 @@ def of_replica(replica: ReplicaView, world: World, look: Look, cells: int) -> li
     return out
 
 
-def of_decision(decision: DecisionView, look: Look, cells: int) -> list[Line]:
-    """A decision: the rule table as the rules wrote it."""
+def of_decision(decision: DecisionView, look: Look, cells: int, whole: bool = False) -> list[Line]:
+    """A decision: the rule table as the rules wrote it; `whole` cuts nothing and adds each rule's own sentence."""
     word = "HOLD" if decision.held or decision.current == decision.target else "SCALE"
     out: list[Line] = [
         (Cell(f"{fmt.clock(decision.at, look.zone)} {word} {decision.current} -> {decision.target}", "title"),
@@ -78,13 +78,7 @@ def of_decision(decision: DecisionView, look: Look, cells: int) -> list[Line]:
     inputs = max(10, min(44, cells - 36))
     out.append((Cell(left("rule", 13) + left("input", inputs) + right("wants", 6) + "  verdict", "dim"),))
     for rule in decision.trace:
-        binding = rule.verdict.upper().startswith(("BIND", "FIRED"))
-        out.append((
-            Cell(left(clean(rule.rule), 12) + " "),
-            Cell(left(clean(rule.inputs or rule.text), inputs - 1) + " ", "text"),
-            Cell(right("-" if rule.wants is None else str(rule.wants), 6) + "  ", "title"),
-            Cell(clean(rule.verdict), "warn" if binding else "dim"),
-        ))  # fmt: skip
+        out += _rule(rule, inputs, cells, whole)
     for words, count in decision.counterfactual.items():
         out.append((Cell(f"{count} {clean(words)}", "dim"),))
     known = decision.capacity is not None or decision.lead is not None
@@ -101,6 +95,23 @@ def of_decision(decision: DecisionView, look: Look, cells: int) -> list[Line]:
     return out
 
 
+def _rule(rule: RuleTrace, inputs: int, cells: int, whole: bool) -> list[Line]:
+    """One rule: a row, or as many lines as its inputs take."""
+    binding = rule.verdict.upper().startswith(("BIND", "FIRED", "RAISES", "CAPS"))
+    said = clean(rule.inputs or rule.text)
+    first, *rest = wrap(said, inputs - 1) if whole else [said]
+    out: list[Line] = [(
+        Cell(left(clean(rule.rule), 12) + " "),
+        Cell(left(first, inputs - 1) + " ", "text"),
+        Cell(right("-" if rule.wants is None else str(rule.wants), 6) + "  ", "title"),
+        Cell(clean(rule.verdict), "warn" if binding else "dim"),
+    )]  # fmt: skip
+    out += [(Cell(" " * 13), Cell(piece, "text")) for piece in rest]
+    if whole and rule.text and rule.text != rule.inputs:
+        out += [(Cell(" " * 13), Cell(piece, "dim")) for piece in wrap(clean(rule.text), cells - 14)]
+    return out
+
+
 def regret_text(regret: RegretView) -> str:
     """What the decision should have been."""
     if regret.text:
@@ -112,7 +123,7 @@ def regret_text(regret: RegretView) -> str:
 def of_entry(entry: JournalEntry, world: World, look: Look, cells: int) -> list[Line]:
     """A line of the journal, with whatever hangs on it."""
     if entry.decision is not None:
-        return of_decision(entry.decision, look, cells)
+        return of_decision(entry.decision, look, cells, whole=True)
     out: list[Line] = [
         (Cell(f"{fmt.clock(entry.at, look.zone)} {entry.kind.upper()}", "title"),
          Cell(f"  by {clean(entry.who)}", "accent")),

@@ -23,6 +23,7 @@ from opsconsole.tui.app import ConsoleApp
 from opsconsole.tui.screens.console import ConsoleScreen
 from opsconsole.tui.screens.dialog import ChangeScreen
 from opsconsole.tui.screens.panel import PanelScreen
+from opsconsole.tui.settings import TuiSettings
 from opsconsole.tui.theme import ASCII
 from opsconsole.tui.widgets.grid import Grid
 from opsconsole.tui.world import Look
@@ -480,6 +481,18 @@ async def test_a_new_alert_rings_once_and_a_silenced_one_never(
             app.feed.world = replace(app.feed.world, alerts=alerts)
             app._world_changed()
     assert rung == [1]
+
+
+async def test_a_console_told_to_be_quiet_rings_never(
+    make_app: MakeApp, agent: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = make_app(settings=TuiSettings(bell=False))
+    rung: list[int] = []
+    async with running(app):
+        monkeypatch.setattr(app, "bell", lambda: rung.append(1))
+        app.feed.world = replace(app.feed.world, alerts=(replace(agent.world.alerts[0], subject="new"),))
+        app._world_changed()
+    assert rung == []
 
 
 async def test_keys_in_one_burst_reach_what_they_were_typed_for(make_app: MakeApp, agent: Any) -> None:

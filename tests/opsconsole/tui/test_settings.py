@@ -18,11 +18,12 @@ def test_a_whole_table_is_read(tmp_path: Path) -> None:
     path = tmp_path / "config.toml"
     path.write_text(
         '[tui]\ntheme = "cvd"\nglyphs = "ascii"\nutc = true\nproduction = ["prod-*"]\nsort = "kv"\nread_only = true\n'
+        "bell = false\n"
         '[tui.keys]\nfilter = ["f"]\n'
     )
     found = load(path)
     assert (found.theme, found.glyphs, found.utc, found.production) == ("cvd", "ascii", True, ("prod-*",))
-    assert (found.sort, found.read_only, found.keys) == ("kv", True, {"filter": ("f",)})
+    assert (found.sort, found.read_only, found.bell, found.keys) == ("kv", True, False, {"filter": ("f",)})
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from opsconsole.domain.records import (
     PoolView,
     RegretTally,
     RegretView,
+    RuleTrace,
     SupplyPoint,
 )
 from opsconsole.tui.cells import plain
@@ -146,3 +147,14 @@ def test_every_panel_fills_any_screen(page: str, world: World, look: Look) -> No
             assert len(frame.lines) == size.height
             assert all(sum(len(c.text) for c in line) == size.width for line in frame.lines), (name, size)
         assert f"{name}   " in text(view(world, state, look, Size(80, 24)).lines)
+
+
+def test_why_cuts_nothing_where_it_is_asked_for_whole(look: Look) -> None:
+    inputs = "waiting 0 requests, threshold 8 requests, growth 0.2 requests/s, " * 3
+    rule = RuleTrace("queue", inputs, None, "off", "the queue is empty, so it asks for nothing")
+    decision = DecisionView(NOW, "chat", 2, 2, "forecast", "", (rule,))
+    table = text(why.of_decision(decision, look, 80))
+    whole = text(why.of_decision(decision, look, 80, whole=True))
+    assert "~" in table and "~" not in whole
+    assert " ".join(whole.split()).count("growth 0.2") == 3 and "asks for nothing" in whole
+    assert all(len(line) <= 80 for line in whole.splitlines())
