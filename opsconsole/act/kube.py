@@ -46,8 +46,8 @@ class KubeActuator:
 
     async def state(self, pool: str) -> PoolState:
         look = await self._looker.look()
-        if self._world.lease.leads:
-            await self._open_gates(look)
+        if self._world.lease.leads and not self._turn.locked():
+            await self._follower.tidy(look)
         return pool_state(self._of, look, self._world.acts(), self._looker.starts, self._world.lease.words)
 
     async def plan_scale(self, pool: str, to: int, reason: str, drain: Sequence[str] = ()) -> Plan:
@@ -144,7 +144,7 @@ class KubeActuator:
         act = Act(plan.plan_id, self._of.pool, plan.kind, look.asked, target, now, by, plan.reason, drains)
         await self._world.save(act)
         pods = [pod for name in plan.replicas if (pod := look.pod(name)) is not None]
-        switched = await asyncio.gather(*(self._routing.take_out(pod) for pod in pods))
+        switched = await asyncio.gather(*(self._routing.take_out(pod, plan.plan_id) for pod in pods))
         problems = [problem for each in switched for problem in each.problems]
         names = ", ".join(plan.replicas)
         told = f"Draining {names} for at most {deadline:.0f} s before a new size of {target}; reason: {plan.reason}"
@@ -204,16 +204,6 @@ class KubeActuator:
         crash = crash_words(look.pods)
         if crash is not None and want_of(plan) > state.want:
             raise PlanRefused(f"More replicas cannot help: {crash}.")
-
-    async def _open_gates(self, look: Look) -> None:
-        """New pods with our readiness gate wait for somebody to open it."""
-        leaving = self._world.acts().leaving(self._of.pool)
-        shut = [p for p in look.pods if p.gated and not p.gate_open and p.serving and p.name not in leaving]
-        for pod in shut:
-            try:
-                await self._routing.open_gate(pod)
-            except OpsConsoleError as error:
-                log.warning("the readiness gate of %s cannot be opened: %s", pod.name, error)
 
     def _growth_warnings(self, look: Look, grows: bool) -> tuple[str, ...]:
         crash = crash_words(look.pods) if grows else None

@@ -8,6 +8,7 @@ same; and a controller may take another pod than the one prepared, which is told
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -20,8 +21,9 @@ from opsconsole.act.kube_routing import Routing
 from opsconsole.act.kube_world import World
 from opsconsole.cluster.failure import KubeError
 from opsconsole.cluster.pods import PodFacts
-from opsconsole.errors import PlanRefused
+from opsconsole.errors import OpsConsoleError, PlanRefused
 
+log = logging.getLogger(__name__)
 CONFIRM_S = 60.0  # a controller that has not begun to remove the chosen pods by then has chosen others
 OTHERS_CONFIRM_S = 900.0  # ... where an HPA has yet to follow, which waits out a window of its own
 ARRIVE_S = 1800.0  # a growth that is not there by then is told as it is
@@ -38,6 +40,7 @@ class Follower:
     looker: Looker
     routing: Routing
     _drains: dict[str, tuple[Drain, ...]] = field(default_factory=dict)  # by plan id: how far, between two records
+    _taken_out: set[tuple[str, str]] = field(default_factory=set)  # plan id and pod
 
     async def step(self) -> None:
         """One step of every open act. Raises where the world cannot be asked or this process may not act."""
@@ -49,6 +52,25 @@ class Follower:
             moved = await self._moved(act, look)
             if moved != act:
                 await self.world.save(moved)
+
+    async def tidy(self, look: Look) -> None:
+        """Open the gates of new pods, and put back those that a plan took out which is no longer under way.
+
+        The latter are left by a process that was killed between its record and its deed. What a person took out has no
+        plan on it and is left alone.
+        """
+        acts = self.world.acts()
+        under_way = {act.plan_id for act in acts.open_of(self.of.pool)}
+        for pod in look.pods:
+            if pod.deleting:
+                continue
+            try:
+                if pod.drain is not None and pod.drain not in under_way:
+                    await self.routing.put_back(pod)
+                elif pod.gated and not pod.gate_open and pod.serving and pod.name not in acts.leaving(self.of.pool):
+                    await self.routing.open_gate(pod)
+            except OpsConsoleError as error:
+                log.warning("%s cannot be put into service: %s", pod.name, error)
 
     async def _moved(self, act: Act, look: Look) -> Act:
         if not act.drains:
@@ -79,6 +101,7 @@ class Follower:
         before = self._drains.get(act.plan_id, act.drains)
         if {d.replica for d in before} != {d.replica for d in act.drains}:
             before = act.drains  # some were put back meanwhile
+        await self._take_out(act, look)
         drains = tuple(self._look_at(drain, look, now, sight.settle_s) for drain in before)
         self._drains[act.plan_id] = drains
         if not all(d.may_remove or d.phase is Phase.GONE for d in drains):
@@ -87,6 +110,14 @@ class Follower:
         if against is not None:
             return replace(act, detail=f"drained, and waiting: {against}")
         return await self._shrunk(replace(act, drains=drains), look)
+
+    async def _take_out(self, act: Act, look: Look) -> None:
+        """Once a process and pod, for those that still serve: whoever began the act may have been killed before it."""
+        for drain in act.drains:
+            pod, key = look.pod(drain.replica), (act.plan_id, drain.replica)
+            if pod is not None and pod.serving and not pod.deleting and key not in self._taken_out:
+                self._taken_out.add(key)
+                await self.routing.take_out(pod, act.plan_id)
 
     def _look_at(self, drain: Drain, look: Look, now: float, settle_s: float) -> Drain:
         pod = look.pod(drain.replica)

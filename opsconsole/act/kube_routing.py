@@ -15,7 +15,7 @@ from typing import Any
 from opsconsole.clock import Clock
 from opsconsole.cluster.api import KubeApi
 from opsconsole.cluster.failure import KubeError, Patience
-from opsconsole.cluster.pods import COST_ANNOTATION, SERVING_LABEL, PodFacts
+from opsconsole.cluster.pods import COST_ANNOTATION, DRAIN_ANNOTATION, SERVING_LABEL, PodFacts
 
 STRATEGIC = "application/strategic-merge-patch+json"
 ENGINE_S = 2.0
@@ -42,11 +42,11 @@ class Routing:
     namespace: str
     knock: Knock
 
-    async def take_out(self, pod: PodFacts) -> Switched:
-        return await self._switch(pod, serving=False)
+    async def take_out(self, pod: PodFacts, plan_id: str) -> Switched:
+        return await self._switch(pod, plan_id)
 
     async def put_back(self, pod: PodFacts) -> Switched:
-        return await self._switch(pod, serving=True)
+        return await self._switch(pod, None)
 
     async def open_gate(self, pod: PodFacts) -> None:
         """Let a new pod be ready: with a gate it never is by itself."""
@@ -57,10 +57,11 @@ class Routing:
         body = {"metadata": {"annotations": {COST_ANNOTATION: str(FIRST_TO_GO)}}}
         await self.api.patch(self._path(pod), body)
 
-    async def _switch(self, pod: PodFacts, *, serving: bool) -> Switched:
-        ways, problems = [], []
+    async def _switch(self, pod: PodFacts, plan_id: str | None) -> Switched:
+        """Out of routing for a plan, or back into it for None."""
+        ways, problems, serving = [], [], plan_id is None
         try:
-            await self.api.patch(self._path(pod), {"metadata": _marks(serving)})
+            await self.api.patch(self._path(pod), {"metadata": _marks(plan_id)})
             ways.append("label")
         except KubeError as error:
             problems.append(f"the label {SERVING_LABEL} cannot be set: {error}")
@@ -89,14 +90,15 @@ class Routing:
         return f"/api/v1/namespaces/{self.namespace}/pods/{pod.name}"
 
 
-def _marks(serving: bool) -> dict[str, Any]:
-    """Labels and annotations of a pod in or out of service; a null takes one away.
+def _marks(plan_id: str | None) -> dict[str, Any]:
+    """Labels and annotations of a pod that a plan takes out, or of one in service; a null takes one away.
 
     Back in service it says so: a router may select on "true".
     """
-    if serving:
-        return {"labels": {SERVING_LABEL: "true"}, "annotations": {COST_ANNOTATION: None}}
-    return {"labels": {SERVING_LABEL: "false"}}
+    if plan_id is None:
+        notes: dict[str, str | None] = {COST_ANNOTATION: None, DRAIN_ANNOTATION: None}
+        return {"labels": {SERVING_LABEL: "true"}, "annotations": notes}
+    return {"labels": {SERVING_LABEL: "false"}, "annotations": {DRAIN_ANNOTATION: plan_id}}
 
 
 async def knock(url: str) -> int | None:

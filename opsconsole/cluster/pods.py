@@ -15,6 +15,7 @@ from typing import Any
 Pod = Mapping[str, Any]
 
 SERVING_LABEL = "opsconsole.dev/serving"  # "false" takes a pod out of a router's selector; also the readiness gate
+DRAIN_ANNOTATION = "opsconsole.dev/drain"  # the plan that took it out
 COST_ANNOTATION = "controller.kubernetes.io/pod-deletion-cost"
 REVISION_LABELS = (
     "pod-template-hash",
@@ -45,6 +46,7 @@ class PodFacts:
     restarts: int = 0
     grace_s: float = 30.0
     serving: bool = True  # False once it was taken out of routing
+    drain: str | None = None  # the plan that took it out of routing; None where a person did, or nobody
     gated: bool = False  # whether it has the readiness gate that takes it out
     gate_open: bool = False  # whether that gate lets it be ready
     cost: int = 0
@@ -89,6 +91,7 @@ def facts(pod: Pod, now: float | None = None, *, port: int | None = None) -> Pod
         restarts=sum(int(c.get("restartCount") or 0) for c in entries(status, "containerStatuses")),
         grace_s=float(spec.get("terminationGracePeriodSeconds") or 30.0),
         serving=labels.get(SERVING_LABEL) != "false",
+        drain=str(notes[DRAIN_ANNOTATION]) if notes.get(DRAIN_ANNOTATION) else None,
         gated=any(g.get("conditionType") == SERVING_LABEL for g in entries(spec, "readinessGates")),
         gate_open=_condition(status, SERVING_LABEL).get("status") == "True",
         cost=_cost(notes),

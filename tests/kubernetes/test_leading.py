@@ -10,8 +10,10 @@ import pytest
 
 from opsconsole.act.kube_acts import Acts
 from opsconsole.act.kube_lease import Lease
+from opsconsole.act.kube_routing import Routing, Switched
 from opsconsole.act.kube_scale import Scale, Scaler
 from opsconsole.cluster.failure import Patience
+from opsconsole.cluster.pods import SERVING_LABEL, PodFacts
 from opsconsole.cluster.workload import Workload
 from opsconsole.errors import PlanRefused
 from tests.kubernetes.worlds import Daemon, Maker, eventually
@@ -35,6 +37,21 @@ class Dying(Scaler):
         if self._writes:
             await super().write(workload, seen, to)
         raise asyncio.CancelledError
+
+
+class Unable(Routing):
+    """A process that is killed before it reaches the pods."""
+
+    async def take_out(self, pod: PodFacts, plan_id: str) -> Switched:
+        raise asyncio.CancelledError
+
+    async def put_back(self, pod: PodFacts) -> Switched:
+        raise asyncio.CancelledError
+
+
+def unable(daemon: Daemon) -> Unable:
+    routing = daemon.actuator._routing
+    return Unable(routing.api, routing.clock, routing.namespace, routing.knock)
 
 
 async def vanish(daemon: Daemon) -> None:
@@ -130,6 +147,51 @@ async def test_a_daemon_killed_after_its_write_is_found_to_have_written(make: Ma
         await eventually("the second to lead", lambda: two.world.lease.leads, 12.0)
         assert (await two.ended(plan.plan_id)).detail == "2 of 2 ready"
     assert here.replicas() == 2
+
+
+async def test_a_drain_recorded_and_not_begun_is_begun_by_the_next(make: Make) -> None:
+    here = make()
+    here.deploy(replicas=2, ready="100ms")
+    await eventually("two pods", lambda: len(here.ready()) == 2)
+    names = here.ready()
+    one = here.daemon(identity="one")
+    await one.start()
+    one.load.running = {names[0]: 3, names[1]: 5}
+    plan = await one.actuator.plan_scale("chat", 1, "idle")
+    one.actuator._routing = unable(one)
+    with pytest.raises(asyncio.CancelledError):
+        await one.actuator.apply(plan, "auto")
+    await vanish(one)
+    assert serving(here) == {names[0]: True, names[1]: True}
+    async with here.daemon(identity="two") as two:
+        two.load.running = {names[0]: 3, names[1]: 5}
+        await eventually("it out of routing", lambda: serving(here) == {names[0]: False, names[1]: True}, 15.0)
+
+
+async def test_a_pod_whose_drain_was_called_off_and_not_put_back_is_put_back_by_the_next(make: Make) -> None:
+    here = make()
+    here.deploy(replicas=2, ready="100ms")
+    await eventually("two pods", lambda: len(here.ready()) == 2)
+    names = here.ready()
+    one = here.daemon(identity="one")
+    await one.start()
+    one.load.running = {names[0]: 3, names[1]: 5}
+    await one.scale(1)
+    here.cluster.patch(here.path("pods", names[1], group="v1"), {"metadata": {"labels": {SERVING_LABEL: "false"}}})
+    back = await one.actuator.plan_scale("chat", 2, "load came back")
+    one.actuator._routing = unable(one)
+    with pytest.raises(asyncio.CancelledError):
+        await one.actuator.apply(back, "auto")
+    await vanish(one)
+    async with here.daemon(identity="two") as two:
+        await eventually("the second to lead", lambda: two.world.lease.leads, 12.0)
+        assert serving(here) == {names[0]: False, names[1]: False}
+        await two.actuator.state("chat")
+        assert serving(here) == {names[0]: True, names[1]: False}  # what a person took out stays out
+
+
+def serving(here: Maker) -> dict[str, bool]:
+    return {p["metadata"]["name"]: p["metadata"]["labels"].get(SERVING_LABEL) != "false" for p in here.pods()}
 
 
 async def test_a_daemon_that_was_asleep_while_another_led_can_write_nothing(make: Make) -> None:
