@@ -177,7 +177,8 @@ class Api:
 
     async def _log(self, request: Request, caller: Caller) -> Response:
         if self._log_of is None:
-            raise UsageError("This agent cannot reach the logs of its replicas: look where they run.")
+            words = "This agent cannot reach the logs of its replicas: look where they run"
+            raise UsageError(f"{words} (a pod's: kubectl logs {request.query_params.get('replica', 'POD')}).")
         lines = max(1, min(LONGEST_LOG, int(_number(request, "lines") or 200)))
         name = request.query_params.get("replica", "")
         return JSONResponse({"lines": list(await asyncio.to_thread(self._log_of, name, lines))})

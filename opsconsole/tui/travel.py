@@ -67,7 +67,7 @@ def moment(session: Session, how: str, argument: str) -> float | str:
         return here - STEP_S if how == "back" else here + STEP_S
     if how == "at":
         return parse_moment(argument, session, snapshot.at)
-    times = sorted({e.at for e in session.live.journal if journal.is_decision(e) and e.kind != "regret"})
+    times = sorted({entry.at for entry in journal.decisions(session.live.journal, regrets=False)})
     if how == "earlier":
         before = [at for at in times if at < here - 0.5]
         return before[-1] if before else "no decision is known before this one"

@@ -76,8 +76,12 @@ def is_decision(entry: JournalEntry) -> bool:
 
 
 def decisions(journal: Sequence[JournalEntry], pool: str | None = None, regrets: bool = True) -> list[JournalEntry]:
-    """Newest first: decisions that changed or held something worth saying, and what came of them."""
+    """Newest first: decisions that changed or held something worth saying, and what came of them.
+
+    Of decisions that held the same number one after another, by whatever rule, the newest stands for all.
+    """
     picked: list[JournalEntry] = []
+    holding: dict[str, int] = {}  # by pool: the number that the entry picked last for it held
     for entry in reversed(journal):
         if (
             not is_decision(entry)
@@ -85,8 +89,21 @@ def decisions(journal: Sequence[JournalEntry], pool: str | None = None, regrets:
             or (pool and entry.pool and entry.pool != pool)
         ):
             continue
+        held = _held(entry)
+        if held is not None and holding.get(entry.pool) == held:
+            continue
+        if held is None:
+            holding.pop(entry.pool, None)
+        else:
+            holding[entry.pool] = held
         picked.append(entry)
     return picked
+
+
+def _held(entry: JournalEntry) -> int | None:
+    """The number a decision kept; None for anything else."""
+    decision = entry.decision if entry.kind != "regret" else None
+    return decision.target if decision is not None and word(entry) == "HOLD" else None
 
 
 def alert_line(alert: AlertView, look: Look) -> Line:

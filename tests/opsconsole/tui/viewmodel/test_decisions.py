@@ -12,6 +12,7 @@ from opsconsole.domain.records import (
     DecisionView,
     FleetSnapshot,
     ForecastView,
+    JournalEntry,
     LeadRecord,
     PoolView,
     RegretTally,
@@ -22,7 +23,7 @@ from opsconsole.domain.records import (
 from opsconsole.tui.cells import plain
 from opsconsole.tui.layout import Size
 from opsconsole.tui.state import ViewState
-from opsconsole.tui.viewmodel import charts, decisions, maximised, outlook, why
+from opsconsole.tui.viewmodel import charts, decisions, journal, maximised, outlook, why
 from opsconsole.tui.viewmodel.pages import view
 from opsconsole.tui.world import Look, World
 
@@ -158,3 +159,17 @@ def test_why_cuts_nothing_where_it_is_asked_for_whole(look: Look) -> None:
     assert "~" in table and "~" not in whole
     assert " ".join(whole.split()).count("growth 0.2") == 3 and "asks for nothing" in whole
     assert all(len(line) <= 80 for line in whole.splitlines())
+
+
+def entry(seq: int, current: int, target: int, binding: str, pool: str = "chat") -> JournalEntry:
+    made = DecisionView(NOW + seq, pool, current, target, binding, f"{binding} {seq}")
+    return JournalEntry(seq, NOW + seq, "decision", pool, "", decision=made)
+
+
+def test_holds_one_after_another_are_one_line_until_something_else_is_decided() -> None:
+    told = [
+        entry(1, 2, 2, "demand"), entry(2, 2, 2, "forecast"), entry(3, 2, 3, "forecast"), entry(4, 3, 3, "demand"),
+        entry(5, 1, 1, "minimum", "code"), entry(6, 3, 3, "forecast"), entry(7, 3, 3, "demand"),
+    ]  # fmt: skip
+    assert [e.seq for e in journal.decisions(told)] == [7, 5, 3, 2]
+    assert [e.seq for e in journal.decisions(told, "code")] == [5]
