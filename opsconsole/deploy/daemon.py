@@ -15,6 +15,7 @@ from opsconsole.deploy import rules
 DATA = "/var/lib/opsconsole"
 TOKENS, TLS = "/etc/opsconsole-tokens", "/etc/opsconsole-tls"
 API_PORT, KEDA_PORT, USER = 9400, 6000, 65532
+POD_IP = {"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +141,7 @@ def _container(of: Daemon) -> dict[str, Any]:
         "image": of.image,
         "imagePullPolicy": "IfNotPresent",
         "args": command,
-        "env": [{"name": name, "value": value} for name, value in environment(of).items()],
+        "env": [POD_IP, *({"name": name, "value": value} for name, value in environment(of).items())],
         "ports": ports,
         "livenessProbe": {**_probe("/healthz"), "periodSeconds": 10, "failureThreshold": 6},
         "readinessProbe": {**_probe("/readyz"), "periodSeconds": 5},
@@ -165,6 +166,8 @@ def environment(of: Daemon) -> dict[str, str]:
         "OPSCONSOLE_AGENT__TLS_KEY": f"{TLS}/tls.key",
         "OPSCONSOLE_AGENT__TOKENS": json.dumps(tokens),
         "OPSCONSOLE_ACT__MODE": "act" if of.acts else "advise",
+        # how a follower reaches the leader; the kubelet puts the address in
+        "OPSCONSOLE_KUBERNETES__ADVERTISE": f"https://$(POD_IP):{API_PORT}",
     }
     return {**told, "OPSCONSOLE_ACT__KEDA_LISTEN": f"0.0.0.0:{KEDA_PORT}"} if of.keda else told
 
