@@ -69,7 +69,7 @@ def namespace_of(place: Place) -> str:
         return place.namespace
     _installed()
     if _is_inside(place):
-        return _NAMESPACE_FILE.read_text("utf-8").strip() if _NAMESPACE_FILE.is_file() else "default"
+        return own_namespace() or "default"
     from kubernetes.aio.config import ConfigException
     from kubernetes.aio.config.kube_config import list_kube_config_contexts
 
@@ -79,6 +79,11 @@ def namespace_of(place: Place) -> str:
         return "default"  # the connection itself will say what is wrong
     chosen = next((c for c in contexts if c["name"] == place.context), None) if place.context else current
     return str(((chosen or {}).get("context") or {}).get("namespace") or "default")
+
+
+def own_namespace() -> str | None:
+    """The namespace of the pod this runs in; None outside of one."""
+    return _NAMESPACE_FILE.read_text("utf-8").strip() if _NAMESPACE_FILE.is_file() else None
 
 
 def _installed() -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 from opsconsole.act.board import Board
 from opsconsole.clock import Clock
-from opsconsole.cluster.api import connect
+from opsconsole.cluster.api import connect, own_namespace
 from opsconsole.config import ActTable, Config, Loaded, NotifyTable, PoolTable, TokenTable, load
 from opsconsole.control.agent import Build, Parts
 from opsconsole.control.alerts import RULES
@@ -310,15 +310,16 @@ def _pods(loaded: Loaded, clock: Clock) -> Iterator[TargetProvider]:
     config = loaded.config
     place, kube = place_of(config), config.sources.kubernetes
     new_api = partial(connect, place)
+    usual = config.kubernetes.namespace or own_namespace()  # a pod's account may look at its own namespace only
     if kube is not None:
         rules = PodRules(port=kube.port, pool=kube.pool)
-        namespace = kube.namespace or config.kubernetes.namespace
+        namespace = kube.namespace or usual
         yield KubeTargets(KubeOptions(kube.selector, namespace, rules), clock, new_api)
     targets = workloads(loaded)
     for name, pool in config.pool.items():
         rules = PodRules(port=pool.port, pool=name)
         if pool.selector is not None:
-            namespace = pool.namespace or config.kubernetes.namespace
+            namespace = pool.namespace or usual
             yield KubeTargets(KubeOptions(pool.selector, namespace, rules), clock, new_api)
         elif name in targets:
             yield WorkloadTargets(place, targets[name], KubeOptions(rules=rules), clock)

@@ -229,3 +229,16 @@ async def test_groups_of_a_leaderworkerset_are_scaled_by_their_leaders(make: Mak
         cluster.delete(here.path("pods", "big-1", group="v1"))
         cluster.delete(here.path("pods", "big-1-1", group="v1"))
         assert (await daemon.ended(plan.plan_id)).detail == "big-1 went, no stream was cut"
+
+
+async def test_a_grace_period_shorter_than_the_longest_streams_is_warned_of(make: Make) -> None:
+    here = make()
+    here.deploy(replicas=2, ready="100ms", grace_s=10)
+    await eventually("two pods", lambda: len(here.ready()) == 2)
+    async with here.daemon() as daemon:
+        daemon.load.running = dict.fromkeys(here.ready(), 0.0)
+        daemon.load.longest_s = 9.0
+        assert (await daemon.actuator.plan_scale("chat", 1, "idle")).warnings == ()
+        daemon.load.longest_s = 90.0
+        plan = await daemon.actuator.plan_scale("chat", 1, "idle")
+        assert plan.warnings == ("terminationGracePeriodSeconds is 10, and one stream of a hundred runs 90 s or more",)

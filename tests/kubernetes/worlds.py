@@ -22,7 +22,7 @@ from opsconsole.clock import SystemClock
 from opsconsole.cluster.api import KubeApi, Place
 from opsconsole.cluster.workload import workload
 from opsconsole.domain.leading import LoopSide
-from opsconsole.domain.records import FleetSnapshot, ReplicaState, ReplicaView
+from opsconsole.domain.records import FleetSnapshot, LatencyView, PoolView, ReplicaState, ReplicaView
 from tests.kubernetes.plane import ADMIN_TOKEN, Cluster, ControlPlane
 
 TIMES = LeaseTimes(lasts_s=6.0, renew_s=4.0, retry_s=0.5)
@@ -57,6 +57,7 @@ class Load:
     """Streams by pod, as the loop would have seen them a moment ago."""
 
     running: dict[str, float] = field(default_factory=dict)
+    longest_s: float | None = None  # p99 of whole requests
 
     def snapshot(self) -> FleetSnapshot:
         now = time.time()
@@ -64,7 +65,8 @@ class Load:
             ReplicaView(name, "chat", ReplicaState.OK, "", seen_at=now, age=0.0, running=count, waiting=0.0)
             for name, count in self.running.items()
         )
-        return FleetSnapshot(1, now, "tests", "act", views, interval=0.2)
+        pool = PoolView("chat", e2e=LatencyView(p99=self.longest_s))
+        return FleetSnapshot(1, now, "tests", "act", views, (pool,), interval=0.2)
 
 
 @dataclass
