@@ -18,6 +18,7 @@ from opsconsole.tui import actions, dispatch
 from opsconsole.tui.session import Session
 from opsconsole.tui.state import SORTS
 from opsconsole.tui.viewmodel.columns import COLUMNS
+from opsconsole.tui.viewmodel.maximised import PANELS
 from opsconsole.tui.widgets.field import Field
 
 if TYPE_CHECKING:
@@ -49,6 +50,8 @@ def candidates(value: str, session: Session) -> list[str]:
         return actions_with(value, SORTS)
     if verb == "columns":
         return actions_with(value, tuple(COLUMNS))
+    if verb == "maximise":
+        return actions_with(value, tuple(PANELS.get(session.state.page, ())))
     snapshot = session.shown.snapshot
     names: list[str] = []
     if snapshot is not None:

@@ -116,6 +116,17 @@ async def test_a_command_is_completed_by_tab_and_run_by_enter(make_app: MakeApp)
         assert ":nonsense is no command" in seen(app)
 
 
+async def test_panels_windows_and_horizons_complete_too(make_app: MakeApp) -> None:
+    app = make_app()
+    async with running(app) as pilot:
+        for page, typed, whole in (("4", "maximise h", "maximise heat"), ("4", "window l", "window long"),
+                                   ("3", "horizon 1", "horizon 15m"), ("3", "series o", "series output")):  # fmt: skip
+            await press(pilot, page, "colon", *("space" if char == " " else char for char in typed), "tab")
+            assert app.screen.query_one(Input).value == whole
+            await press(pilot, "escape")
+            await pilot.pause(0.05)
+
+
 async def test_a_scale_is_seen_dry_applied_and_followed(make_app: MakeApp, agent: Any) -> None:
     app = make_app()
     async with running(app) as pilot:
