@@ -47,7 +47,7 @@ def _order(replica: ReplicaFacts) -> tuple[int, float, float, float, float, str]
 
 
 def _class(replica: ReplicaFacts) -> int:
-    if replica.state == "down" or replica.unschedulable:
+    if replica.state == "down" or replica.unschedulable or replica.falling:
         return 0
     if replica.state == "warming":
         return 1
@@ -67,6 +67,8 @@ def _streams(replica: ReplicaFacts) -> int | None:
 def _reason(replica: ReplicaFacts) -> str:
     if replica.unschedulable:
         return "cannot be placed"
+    if replica.falling:
+        return "falls again and again"
     if replica.state == "down":
         return "is down"
     if replica.state == "warming":

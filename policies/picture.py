@@ -26,7 +26,7 @@ class Picture:
     live: Replicas
     silent: Replicas  # may be serving but cannot be believed
     starting: Replicas  # warming, and will still become useful
-    stuck: Replicas  # warming, but unschedulable or later than expected by a whole lead
+    stuck: Replicas  # warming, but unschedulable, falling or later than expected by a whole lead
     draining: int
     waiting: float | None  # requests waiting in the engines and in front of the pool
     running: float | None
@@ -89,7 +89,7 @@ def draw(
     now = situation.now
     live = tuple(r for r in situation.replicas if r.state in LIVE)
     warming = tuple(r for r in situation.replicas if r.state == "warming")
-    stuck = tuple(r for r in warming if r.unschedulable or now > expected(r, now, lead_s) + lead_s)
+    stuck = tuple(r for r in warming if r.unschedulable or r.falling or now > expected(r, now, lead_s) + lead_s)
     waiting, gateway = _sum(r.waiting for r in live), situation.demand.gateway_waiting
     if gateway is not None:
         waiting = (waiting or 0.0) + gateway

@@ -39,6 +39,7 @@ class ReplicaFacts:
     busy: float | None = None  # share of time with a batch in flight
     kv_capacity_tokens: float | None = None
     unschedulable: bool = False  # pending for want of a node: no supply, whatever its start-up says
+    falling: bool = False  # its process starts and falls, again and again: no supply either
     frozen: bool = False  # gauges stand still while they should move: neither idle nor routable
 
 

@@ -109,6 +109,7 @@ def _facts(view: ReplicaView, interval: float, gpu_price: float | None) -> Repli
         cost=cost,
         kv_capacity_tokens=view.sample.kv_capacity_tokens if view.sample else None,
         unschedulable="unschedulable" in phase or phase.startswith("insufficient"),
+        falling=phase.startswith("failing"),
         frozen=view.state is ReplicaState.STALE and answered,  # it answers, and what it says cannot be believed
     )
 

@@ -119,8 +119,11 @@ def test_no_shrink_while_a_replica_is_starting(situation: Make, replica: MakeRep
     assert "still starting" in decisions[-1].reason
 
 
-def test_a_replica_that_cannot_be_placed_does_not_freeze_the_shrink(situation: Make, replica: MakeReplica) -> None:
-    stuck = replica("b", state="warming", unschedulable=True)
+@pytest.mark.parametrize("why", ["unschedulable", "falling"])
+def test_a_replica_that_cannot_start_does_not_freeze_the_shrink(
+    situation: Make, replica: MakeReplica, why: str
+) -> None:
+    stuck = replica("b", state="warming", **{why: True})
     decisions, _ = run(situation(replicas=(replica("a"), stuck)), ticks=10)
     assert decisions[-1].target == 1
     assert decisions[-1].drain == ("b",)

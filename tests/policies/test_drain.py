@@ -22,9 +22,12 @@ def test_nobody_who_serves_goes_before_one_who_cannot(situation: Make, replica: 
             replica("down", state="down"),
             replica("gone", state="draining"),
             replica("unplaced", state="warming", unschedulable=True),
+            replica("falls", state="warming", falling=True),
         )
     )
-    assert [v.name for v in drain.rank(scene)] == ["down", "unplaced", "warming", "idle", "stale"]
+    ranked = drain.rank(scene)
+    assert [v.name for v in ranked] == ["down", "falls", "unplaced", "warming", "idle", "stale"]
+    assert [v.reason for v in ranked[1:3]] == ["falls again and again", "cannot be placed"]
 
 
 @pytest.mark.parametrize(

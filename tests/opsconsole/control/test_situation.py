@@ -67,6 +67,11 @@ def test_a_pod_that_cannot_be_placed_is_no_supply() -> None:
     assert made.replicas[0].unschedulable
 
 
+def test_a_pod_that_falls_again_and_again_is_no_supply() -> None:
+    made = situation_of(snapshot(replica("r0", ReplicaState.WARMING, phase="failing")), POOL, Surroundings(1))
+    assert (made.replicas[0].falling, made.replicas[0].unschedulable) == (True, False)
+
+
 def test_a_failing_source_uncovers_the_pool() -> None:
     assert situation_of(snapshot(), POOL, Surroundings(1)).covered
     assert not situation_of(snapshot(ok=False), POOL, Surroundings(1)).covered
