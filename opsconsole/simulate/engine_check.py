@@ -17,12 +17,12 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.step_time import StepShape, StepTimeFit
+from opsconsole.simulate.alone import serve
 from opsconsole.simulate.engine_twin import Fate, fate_of, request_of
 from opsconsole.simulate.replica import NEVER, Replica
 from opsconsole.simulate.score import percentile
 from opsconsole.simulate.settings import Arrival, ReplicaModel
 from opsconsole.simulate.steptime import StepCurve
-from opsconsole.simulate.validate import requests_of
 
 if TYPE_CHECKING:
     from engine.core import EngineCore
@@ -283,13 +283,7 @@ def _moderate(curve: StepCurve, model: ReplicaModel) -> float:
 
 def simulated(model: ReplicaModel, arrivals: Sequence[Arrival]) -> list[Fate]:
     """The same arrivals through the simulated replica."""
-    replica, requests = Replica(model), list(requests_of(arrivals))
-    for request in requests:
-        while replica.next_at < request.arrived:
-            replica.finish_run()
-        replica.submit(request, request.arrived)
-    while replica.next_at < NEVER:
-        replica.finish_run()
+    requests = serve(Replica(model), arrivals)
     return [Fate(r.arrived, r.first, r.last, r.preemptions, r.cached) for r in requests]
 
 

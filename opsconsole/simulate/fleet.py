@@ -14,6 +14,7 @@ from enum import IntEnum
 from random import Random
 
 from opsconsole.errors import UsageError
+from opsconsole.simulate.alone import sequence_of
 from opsconsole.simulate.members import Life, Member, Members
 from opsconsole.simulate.outcome import RunOutcome
 from opsconsole.simulate.replica import NEVER
@@ -296,4 +297,4 @@ def _in_order(arrivals: Iterable[Arrival]) -> Iterator[Sequence]:
                 "each needs at least 1"
             )
         before = at
-        yield Sequence(number, at, arrival.prompt_tokens, arrival.output_tokens, arrival.blocks, arrival.slo_class)
+        yield sequence_of(number, arrival)

@@ -9,14 +9,15 @@ trap: time is in steps of `STEP_S`, so a service is a whole number of steps; the
 from __future__ import annotations
 
 import heapq
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from random import Random
 from typing import Literal
 
-from opsconsole.simulate.replica import NEVER, Replica
-from opsconsole.simulate.sequence import Sequence as Request
-from opsconsole.simulate.settings import ReplicaModel
+from opsconsole.simulate.alone import serve
+from opsconsole.simulate.replica import Replica
+from opsconsole.simulate.settings import Arrival, ReplicaModel
 from opsconsole.simulate.steptime import StepCurve
 
 STEP_S = 1.0 / 4096.0  # a power of two: sums of steps are exact
@@ -59,17 +60,9 @@ def simulated_waits(kind: Kind, drawn: Sequence[tuple[float, int]]) -> list[floa
     servers = SERVERS[kind]
     curve = StepCurve(((0.0, STEP_S),))
     model = ReplicaModel(kind, curve, 1 << 40, chunk=servers, max_seqs=servers, prefix_cache=False)
-    replica, at, requests = Replica(model), 0.0, []
-    for number, (gap, service) in enumerate(drawn):
-        at += gap
-        request = Request(number, at, 1, service)
-        requests.append(request)
-        while replica.next_at <= at:
-            replica.finish_run()
-        replica.submit(request, at)
-    while replica.next_at < NEVER:
-        replica.finish_run()
-    return [(request.first or 0.0) - STEP_S - request.arrived for request in requests]
+    times = itertools.accumulate(gap for gap, _ in drawn)
+    arrivals = (Arrival(at, 1, service) for at, (_, service) in zip(times, drawn, strict=True))
+    return [(request.first or 0.0) - STEP_S - request.arrived for request in serve(Replica(model), arrivals)]
 
 
 def recursion_waits(kind: Kind, drawn: Sequence[tuple[float, int]]) -> list[float]:

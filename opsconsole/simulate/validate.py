@@ -9,15 +9,15 @@ draws instead.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
 from engine.step_time import StepTimeModel
+from opsconsole.simulate.alone import serve
 from opsconsole.simulate.engine_twin import run_twin
 from opsconsole.simulate.queues import Kind, draws, mean_wait, recursion_waits, simulated_waits
-from opsconsole.simulate.replica import NEVER, Replica
-from opsconsole.simulate.sequence import Sequence as Request
+from opsconsole.simulate.replica import Replica
 from opsconsole.simulate.settings import DEFAULT_REPLICA, Arrival, ReplicaModel
 from opsconsole.simulate.steptime import StepCurve
 
@@ -140,28 +140,17 @@ class _Books:
 
     def __init__(self, model: ReplicaModel, arrivals: Sequence[Arrival], fast: bool = True) -> None:
         self.replica = Replica(model, fast)
-        self.requests = list(requests_of(arrivals))
         self.inside = 0.0  # request-seconds
         self.events = 0
-        self._at = 0.0
-        for request in self.requests:
-            while self.replica.next_at < request.arrived:
-                self._run_ends()
-            self._spend(request.arrived)
-            self.replica.submit(request, request.arrived)
-        while self.replica.next_at < NEVER:
-            self._run_ends()
-        self.span = self._at
+        self.span = 0.0
+        self.requests = serve(self.replica, arrivals, self._watch)
+        self.replica.check()
 
-    def _run_ends(self) -> None:
-        self._spend(self.replica.next_at)
-        self.replica.finish_run()
+    def _watch(self, at: float) -> None:
         self.replica.check()
         self.events += 1
-
-    def _spend(self, until: float) -> None:
-        self.inside += (len(self.replica.running) + len(self.replica.waiting)) * (until - self._at)
-        self._at = until
+        self.inside += (len(self.replica.running) + len(self.replica.waiting)) * (at - self.span)
+        self.span = at
 
 
 # -- its own reference, and the engine's -----------------------------------------------------------------------
@@ -230,11 +219,6 @@ def cramped(count: int, seed: int) -> tuple[Arrival, ...]:
         blocks = tuple(1000 * opening + i for i in range(shared))
         out.append(Arrival(at, 4 * shared + draw.randint(1, 30), draw.randint(1, 40), blocks))
     return tuple(out)
-
-
-def requests_of(arrivals: Sequence[Arrival]) -> Iterator[Request]:
-    for number, a in enumerate(arrivals):
-        yield Request(number, a.at, a.prompt_tokens, a.output_tokens, a.blocks, a.slo_class)
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -16,10 +16,11 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from opsconsole.simulate.replica import NEVER, Replica
+from opsconsole.simulate.alone import serve
+from opsconsole.simulate.replica import Replica
 from opsconsole.simulate.run import Arrival, FleetSettings, PolicyHandle, simulate
 from opsconsole.simulate.settings import DEFAULT_REPLICA
-from opsconsole.simulate.validate import poisson, requests_of
+from opsconsole.simulate.validate import poisson
 
 SHARED = Path(os.environ.get("OPSCONSOLE_SHARED", Path(__file__).parents[3] / "shared"))
 MOONCAKE = SHARED / "traces" / "mooncake_conversation.requests.csv.gz"
@@ -56,16 +57,13 @@ def lone(arrivals: Sequence[Arrival], fast: bool) -> Callable[[], str]:
     """One replica without a fleet around it."""
 
     def run() -> str:
-        replica, runs = Replica(DEFAULT_REPLICA, fast), 0
-        for request in requests_of(arrivals):
-            while replica.next_at < request.arrived:
-                replica.finish_run()
-                runs += 1
-            replica.submit(request, request.arrived)
-        while replica.next_at < NEVER:
-            replica.finish_run()
-            runs += 1
-        return f"{runs:,} events"
+        events = [0]
+
+        def count(at: float) -> None:
+            events[0] += 1
+
+        serve(Replica(DEFAULT_REPLICA, fast), arrivals, count)
+        return f"{events[0]:,} events"
 
     return run
 

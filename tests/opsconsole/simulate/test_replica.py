@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from random import Random
 
@@ -11,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.step_time import StepTimeModel
+from opsconsole.simulate.alone import serve
 from opsconsole.simulate.engine_twin import Fate, run_twin
-from opsconsole.simulate.replica import NEVER, Replica
-from opsconsole.simulate.sequence import Sequence
+from opsconsole.simulate.replica import Replica
 from opsconsole.simulate.settings import DEFAULT_REPLICA, Arrival, ReplicaModel
 from opsconsole.simulate.steptime import StepCurve
 
@@ -64,25 +63,12 @@ def by_engine(load: Load) -> list[Fate]:
 
 
 def by_replica(model: ReplicaModel, arrivals: list[Arrival], fast: bool = True) -> list[Fate]:
-    """The simulated replica alone."""
-    sequences = list(_run(Replica(model, fast), arrivals))
-    return [Fate(s.arrived, s.first, s.last, s.preemptions, s.cached) for s in sequences]
-
-
-def _run(replica: Replica, arrivals: list[Arrival]) -> Iterator[Sequence]:
-    sequences = [Sequence(i, a.at, a.prompt_tokens, a.output_tokens, a.blocks) for i, a in enumerate(arrivals)]
-    for sequence in sequences:
-        while replica.next_at < sequence.arrived:
-            replica.finish_run()
-            replica.check()
-        replica.submit(sequence, sequence.arrived)
-        replica.check()
-    while replica.next_at != NEVER:
-        replica.finish_run()
-        replica.check()
+    """The simulated replica alone, its books checked at every event."""
+    replica = Replica(model, fast)
+    requests = serve(replica, arrivals, lambda at: replica.check())
     assert replica.kv.free == replica.kv.total, "blocks are still held after the last request"
-    assert sum(s.output for s in sequences) == replica.output_tokens
-    return iter(sequences)
+    assert sum(r.output for r in requests) == replica.output_tokens
+    return [Fate(r.arrived, r.first, r.last, r.preemptions, r.cached) for r in requests]
 
 
 def assert_same(one: list[Fate], other: list[Fate]) -> None:
