@@ -16,7 +16,7 @@ export TOKENIZERS_PARALLELISM := false
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test check format lint types contracts unit clean controlplane test-kubernetes test-keda soak-kubernetes test-real-engines bench-forecast bench-single-node bench-engine bench-observe bench-tui bench-lint bench-simulate
+.PHONY: help install run test check format lint types contracts unit clean controlplane test-single-node test-kubernetes test-keda soak-kubernetes test-real-engines bench-forecast bench-single-node bench-engine bench-observe bench-tui bench-lint bench-simulate
 
 help: ## List the tasks
 	@grep -hE '^[a-zA-Z_-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-zA-Z_-]+):.*## (.*)/  \1\t\2/' | expand -t 20
@@ -65,6 +65,9 @@ test-keda: install ## KEDA's real operator and our scaler on the control plane (
 soak-kubernetes: install ## Ten minutes of load and faults at random on it: SOAK_S=120 SOAK_SEED=7
 	@tests/kubernetes/controlplane/build.sh >/dev/null
 	@$(BIN)/pytest tests/kubernetes/test_soak.py -m "slow or not slow" -s $(PYTEST_ARGS)
+
+test-single-node: install ## One machine with the real model: workers and supervisor killed, nothing left behind
+	@$(BIN)/pytest tests/opsconsole/local/test_single_node.py -m "slow or not slow" -rs $(PYTEST_ARGS)
 
 test-real-engines: install ## What status says of real vLLM and llama.cpp against what was sent (docs/bench.md says how to install them)
 	@$(BIN)/pytest tests/real_engines -m "slow or not slow" -rs $(PYTEST_ARGS)

@@ -1,7 +1,7 @@
 """`up` with scripted workers and a calibration of a second, as a real process tree. Run by the tests.
 
-Arguments: a data folder, a port, MIN:MAX, a load, seconds. Trap: only durations are changed; every process is the real
-one.
+Arguments: a data folder, a port, MIN:MAX, a load, seconds, a host. Trap: only durations are changed; every process is
+the real one.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from opsconsole.commands import up_options
 
 
 def main() -> None:
-    folder, port, workers, load, seconds = sys.argv[1:6]
+    folder, port, workers, load, seconds, host = sys.argv[1:7]
     calibration.STEP_SECONDS = 0.4
     asked = {
         "output": "json",
-        "host": "127.0.0.1",
+        "host": host,
         "api_key": "",
         "no_tui": True,
         "seconds": seconds,

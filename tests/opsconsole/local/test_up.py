@@ -7,10 +7,9 @@ environment, so that a leftover of another test is never taken for one of ours.
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import signal
-import sqlite3
+import socket
 import stat
 import subprocess
 import sys
@@ -28,68 +27,18 @@ from opsconsole.client.agent import AgentClient
 from opsconsole.commands import up_options
 from opsconsole.errors import AgentUnavailable, UsageError
 from opsconsole.local.datalock import DataLock
-from opsconsole.local.supervisor_client import SupervisorClient
+from tests.opsconsole.local.ups import ROOT, SERVING, Up
 from tests.ports import free_port
 
-ROOT = Path(__file__).parents[3]
 RUN_UP = Path(__file__).parent / "run_up.py"
 
 
-class Up:
-    """One `up` and what is known of its processes."""
-
-    def __init__(self, folder: Path, *, workers: str, load: str, seconds: str, **environment: str) -> None:
-        self.folder, self.port = folder, free_port()
-        command = [sys.executable, str(RUN_UP), str(folder), str(self.port), workers, load, seconds]
-        given = {**os.environ, "PYTHONPATH": str(ROOT), "SCRIPT_TOKEN_S": "0.01", **environment}
-        self.process = subprocess.Popen(
-            command, cwd=ROOT, env=given, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-        )
-
-    def alive(self) -> list[int]:
-        """Processes of this `up`, the foreground one included; zombies do not count."""
-        found = []
-        for entry in Path("/proc").iterdir():
-            with suppress(OSError):
-                if entry.name.isdigit() and str(self.folder) in (entry / "cmdline").read_text():
-                    state = (entry / "stat").read_text().rpartition(")")[2].split()[0]
-                    found += [int(entry.name)] if state != "Z" else []
-        return found
-
-    def pid_of(self, module: str) -> int:
-        for pid in self.alive():
-            if module in Path(f"/proc/{pid}/cmdline").read_text() and pid != self.process.pid:
-                return pid
-        raise AssertionError(f"no process of {module}")
-
-    async def until(self, what: str, limit: float = 30.0) -> dict[str, Any]:
-        """The supervisor's state once `what` holds for it."""
-        end = time.monotonic() + limit
-        async with SupervisorClient(self.folder / "supervisor.sock") as client:
-            while time.monotonic() < end:
-                with suppress(Exception):
-                    state = await client.state()
-                    if eval(what, {}, {"state": state, "members": state["members"]}):
-                        return state
-                assert self.process.poll() is None, self.process.communicate()
-                await asyncio.sleep(0.1)
-        raise AssertionError(f"never: {what}")
-
-    async def none_left(self, limit: float = 5.0) -> None:
-        end = time.monotonic() + limit
-        while self.alive() and time.monotonic() < end:
-            await asyncio.sleep(0.05)
-        assert self.alive() == []
-
-    def finish(self, limit: float = 60.0) -> tuple[int, dict[str, Any], str]:
-        out, err = self.process.communicate(timeout=limit)
-        return self.process.returncode, json.loads(out) if out else {}, err
-
-    def sql(self, query: str) -> list[Any]:
-        with sqlite3.connect(self.folder / "opsconsole.db") as connection:
-            rows = connection.execute(query).fetchall()
-        connection.close()
-        return rows
+def scripted(folder: Path, *, workers: str, load: str, seconds: str, host: str = "127.0.0.1", **environment: str) -> Up:
+    """With workers that follow a script, on a port of its own."""
+    port = free_port()
+    command = [sys.executable, str(RUN_UP), str(folder), str(port), workers, load, seconds, host]
+    place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    return Up(folder, f"http://{place}", command, **{"SCRIPT_TOKEN_S": "0.01", **environment})
 
 
 @pytest.fixture
@@ -99,16 +48,13 @@ def folder() -> Iterator[Path]:
         yield Path(made)
 
 
-SERVING = "all(m['ready'] for m in members) and len(members) == {n} and 'agent' in state['companions']"
-
-
 async def test_load_rises_and_a_worker_comes_load_falls_and_one_goes_and_no_stream_is_cut(
     folder: Path, tmp_path: Path
 ) -> None:
     trace = tmp_path / "rise.csv"
     rows = [(t, 3 if t < 2 else 90 if t < 7 else 6) for t in range(42)]  # calm for longer than demand's mean looks back
     trace.write_text("t_seconds,requests\n" + "".join(f"{t},{count}\n" for t, count in rows))
-    up = Up(folder, workers="1:2", load=str(trace), seconds="42s", SCRIPT_SLOTS="4")
+    up = scripted(folder, workers="1:2", load=str(trace), seconds="42s", SCRIPT_SLOTS="4")
     code, summary, said = up.finish(90)
     assert code == 0, said
     assert summary["offered"] == summary["completed"] > 100, said
@@ -125,10 +71,10 @@ async def test_load_rises_and_a_worker_comes_load_falls_and_one_goes_and_no_stre
 async def test_a_killed_worker_fails_its_requests_at_once_and_comes_back_and_a_killed_supervisor_takes_all_with_it(
     folder: Path,
 ) -> None:
-    up = Up(folder, workers="2:2", load="steady", seconds="120s", SCRIPT_TOKEN_S="0.05")
+    up = scripted(folder, workers="2:2", load="steady", seconds="120s", SCRIPT_TOKEN_S="0.05")
     state = await up.until(SERVING.format(n=2))
     async with httpx.AsyncClient(timeout=20) as client:
-        url = f"http://127.0.0.1:{up.port}/v1/completions"
+        url = f"{up.url}/v1/completions"
         asks = [client.post(url, json={"prompt": "x", "max_tokens": 300, "stream": True}) for _ in range(8)]
         running = [asyncio.create_task(ask) for ask in asks]
         await asyncio.sleep(1.0)
@@ -155,9 +101,12 @@ async def test_a_killed_worker_fails_its_requests_at_once_and_comes_back_and_a_k
     assert summary["offered"] > 0
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT], ids=["kill -9", "Ctrl-C"])
+ENDS = {"kill -9": signal.SIGKILL, "Ctrl-C": signal.SIGINT, "SIGTERM": signal.SIGTERM, "hang-up": signal.SIGHUP}
+
+
+@pytest.mark.parametrize("how", ENDS.values(), ids=ENDS)
 async def test_however_the_foreground_ends_nothing_is_left(folder: Path, how: signal.Signals) -> None:
-    up = Up(folder, workers="1:2", load="steady", seconds="120s")
+    up = scripted(folder, workers="1:2", load="steady", seconds="120s")
     await up.until(SERVING.format(n=1))
     up.process.send_signal(how)
     await up.none_left(limit=10.0 if how is not signal.SIGKILL else 5.0)
@@ -166,8 +115,21 @@ async def test_however_the_foreground_ends_nothing_is_left(folder: Path, how: si
     assert up.sql("PRAGMA integrity_check") == [("ok",)]
 
 
+async def test_it_serves_on_the_loopback_of_ip_6_and_says_an_address_that_works(folder: Path) -> None:
+    try:
+        with socket.socket(socket.AF_INET6) as probe:
+            probe.bind(("::1", 0))
+    except OSError:
+        pytest.skip("this machine has no ::1")
+    up = scripted(folder, workers="1:1", load="steady", seconds="2s", host="::1")
+    code, summary, said = up.finish(60)
+    assert code == 0 and summary["completed"] == summary["offered"] > 0, said
+    assert f"on {up.url}/v1" in said and "http://[::1]:" in said
+    await up.none_left()
+
+
 async def test_it_can_be_ended_while_the_first_worker_still_loads(folder: Path) -> None:
-    up = Up(folder, workers="1:1", load="steady", seconds="10s", SCRIPT_START_S="60")
+    up = scripted(folder, workers="1:1", load="steady", seconds="10s", SCRIPT_START_S="60")
     await up.until("members[0]['phase'] == 'warm'")
     up.process.send_signal(signal.SIGINT)
     code, summary, said = up.finish(15)
@@ -176,7 +138,7 @@ async def test_it_can_be_ended_while_the_first_worker_still_loads(folder: Path) 
 
 
 async def test_an_engine_that_never_starts_is_told_with_its_last_words(folder: Path) -> None:
-    up = Up(folder, workers="1:1", load="steady", seconds="10s", SCRIPT_FAIL_START="1")
+    up = scripted(folder, workers="1:1", load="steady", seconds="10s", SCRIPT_FAIL_START="1")
     code, _, said = up.finish(30)
     assert code != 0 and "the engine does not start: scripted failure" in said
     await up.none_left()
@@ -211,14 +173,14 @@ def test_a_port_in_use_is_told_before_anything_starts(folder: Path) -> None:
 
 
 async def test_what_breaks_the_cache_is_found_on_live_traffic_and_no_prompt_is_kept(folder: Path) -> None:
-    up = Up(folder, workers="1:1", load="", seconds="60s", UP_CAPTURE="1")
+    up = scripted(folder, workers="1:1", load="", seconds="60s", UP_CAPTURE="1")
     await up.until(SERVING.format(n=1))
     rules = "".join(f"Rule {n}: whistleblowers meet at the harbour, step {n}.\n" for n in range(40))
     async with httpx.AsyncClient(timeout=20) as client:
         for at in range(8):
             text = f"Now: 2026-05-01T10:0{at}:31Z\n{rules}"
             messages = [{"role": "system", "content": text}, {"role": "user", "content": f"Question {at} please"}]
-            url = f"http://127.0.0.1:{up.port}/v1/chat/completions"
+            url = f"{up.url}/v1/chat/completions"
             answer = await client.post(url, json={"model": "m", "max_tokens": 1, "messages": messages})
             assert answer.status_code == 200, answer.text
     found: tuple[Any, ...] = ()
