@@ -50,6 +50,6 @@ def web(
     command += ["--attach", attach] if attach else ["--demo"] if demo else []
     command += ["--theme", theme] if theme else []
     try:
-        ConsoleServer(shlex.join(command), host, port, sessions).serve()
+        ConsoleServer(f"exec {shlex.join(command)}", host, port, sessions).serve()
     except OSError as error:
         raise UsageError(f"{host}:{port} cannot be used ({error.strerror}); choose another with --port.") from None

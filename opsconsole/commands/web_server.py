@@ -56,6 +56,10 @@ class ConsoleServer(Server):
         origin = request.headers.get("Origin")
         if not is_ours(f"//{request.host}", self.port) or (origin is not None and not is_ours(origin, self.port)):
             raise web.HTTPForbidden(text="The console answers to pages of its own on loopback only.\n")
+        if request.path in ("/", "/ws") and self._open >= self._sessions:  # the page could only say that it is over
+            raise web.HTTPServiceUnavailable(
+                text=f"All {self._sessions} sessions are taken; close one, or start with more --sessions.\n"
+            )
         return await handler(request)
 
     async def _confine(self, request: web.Request, response: web.StreamResponse) -> None:
@@ -67,10 +71,6 @@ class ConsoleServer(Server):
 
     async def handle_websocket(self, request: web.Request) -> web.WebSocketResponse:
         """One reader; counted from before its process starts until after it has ended."""
-        if self._open >= self._sessions:
-            raise web.HTTPServiceUnavailable(
-                text=f"All {self._sessions} sessions are taken; close one, or start with more --sessions.\n"
-            )
         self._open += 1
         try:
             return await self._read(request)

@@ -6,10 +6,8 @@ import asyncio
 import os
 import re
 import signal
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import aiohttp
@@ -18,34 +16,17 @@ import pytest
 from opsconsole.clock import SystemClock
 from opsconsole.commands.web import web
 from opsconsole.errors import UsageError
-from tests.ports import free_port
+from tests.opsconsole.commands.webs import consoles, run_web, serving
 
 pytest.importorskip("textual_serve", reason="textual-serve is not installed: pip install 'opsconsole[web]'")
 CLOCK = SystemClock()
 ROOT = Path(__file__).parents[3]
 
 
-def run_web(*words: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "opsconsole", "web", *words],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-
-
 @pytest.fixture(scope="module")
 def port() -> Iterator[int]:
-    chosen = free_port()
-    with run_web("--demo", "--port", str(chosen), "--sessions", "1") as process:
-        try:
-            assert process.stdout is not None
-            assert f"http://127.0.0.1:{chosen} for up to 1 reader, read-only" in process.stdout.readline()
-            yield chosen
-        finally:
-            process.terminate()
-            assert process.wait(timeout=20) == 0
+    with serving("--demo", sessions=1) as chosen:
+        yield chosen
 
 
 @asynccontextmanager
@@ -71,17 +52,6 @@ async def until(reader: aiohttp.ClientWebSocketResponse, *words: str) -> None:
             message = await reader.receive()
             assert message.type is aiohttp.WSMsgType.BINARY, f"{message} after {seen[-2000:]}"
             seen += re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", message.data.decode("utf-8", "replace"))
-
-
-def consoles(port: int) -> list[int]:
-    """Processes that the server of this port has started for readers."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        with suppress(OSError):
-            if entry.name.isdigit() and "--read-only" in (entry / "cmdline").read_text():
-                parent = (entry / "stat").read_text().rpartition(")")[2].split()[1]
-                found += [int(entry.name)] if str(port) in Path(f"/proc/{parent}/cmdline").read_text() else []
-    return found
 
 
 async def test_the_page_and_its_script_are_served_and_nothing_is_asked_of_other_hosts(port: int) -> None:
