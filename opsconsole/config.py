@@ -142,7 +142,8 @@ class ActTable(Table):
     keda_listen: str | None = None  # HOST:PORT where KEDA's operator finds the desired counts
     keda_tls_cert: Path | None = None
     keda_tls_key: Path | None = None
-    baselines: Words = ("reactive", "hpa-queue", "hpa-kv", "keda-epp")  # asked beside the pool's own, for the journal
+    # asked beside the pool's own, for the journal
+    baselines: Words = ("reactive", "hpa-queue", "hpa-kv", "keda-epp", "kpa", "dynamo-constant")
 
 
 class TokenTable(Table):

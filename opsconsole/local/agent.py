@@ -34,7 +34,8 @@ from policies.situation import CapacityFacts, Limits
 WINDOW_LEAST, WINDOW_MOST = 10.0, 60.0  # s, of rates and latencies
 BURN_MOST, LONG_BURN = 300.0, 12.0  # s of the short burn window at most; the long one in multiples of it
 RUN_KEY, BEGAN_KEY = "local/run", "local/began"
-LAWS = ("predictive", "reactive", "hpa-queue", "hpa-kv", "keda-epp")  # asked beside the one that decides
+# Asked beside the one that decides.
+LAWS = ("predictive", "reactive", "hpa-queue", "hpa-kv", "keda-epp", "kpa", "dynamo-constant")
 ASSUMED_LEAD = 15.0  # s, until a start has been seen
 
 
