@@ -67,3 +67,28 @@ def test_ending_a_request_takes_effect_before_the_next_step(build: BuildCore, as
     assert outputs(reports, 1) == [("b", FinishReason.LENGTH)]
     driver.stop()
     assert request.output_count == 5 and core.stats().running == 0
+
+
+def test_whoever_asks_at_the_sight_of_the_last_token_finds_what_was_computed(
+    build: BuildCore, ask: MakeRequest
+) -> None:
+    """Blocks are published and given back before a step is reported: no race with the next request."""
+    core = build()
+    size = core.config.block_size
+    reports: queue.SimpleQueue[StepReport] = queue.SimpleQueue()
+    followers: list[Request] = []
+
+    def deliver(report: StepReport) -> None:
+        ended = [o.request for o in report.outputs if o.finish is not None]
+        if ended and len(followers) < 20:
+            assert core.scheduler.blocks.used_fraction == 0.0
+            followers.append(ask(f"follower {len(followers)}", 6 * size + 3, output=1))
+            driver.submit(followers[-1])
+        reports.put(report)
+
+    driver = EngineDriver(core, deliver, lambda: 0.0)
+    driver.submit(ask("first", 6 * size + 3, output=1))
+    driver.start()
+    outputs(reports, 21)
+    driver.stop()
+    assert [request.cached_tokens for request in followers] == [6 * size] * 20
