@@ -202,13 +202,19 @@ async def tell(loop: Loop, clock: Clock, leading: Callable[[], Leading] | None =
         return
     from opsconsole.control.notifier import Notifier
 
-    notifier = Notifier(channels, clock, lambda words: loop.journal.say(clock.now(), "error", "", words))
+    notifier = Notifier(
+        channels, clock, lambda words: loop.journal.say(clock.now(), "error", "", words), told=loop.journal.told()
+    )
+    before = {(alert.rule, alert.subject) for alert in notifier.told}
     try:
         async for _ in loop.feed.follow():
             newest = loop.feed.newest
             if newest is not None:
                 others = leading is not None and not leading().here
                 notifier.take(loop.alerts.views(), newest.at, newest.fleet, told_by_others=others)
+                if (after := {(alert.rule, alert.subject) for alert in notifier.told}) != before:
+                    before = after
+                    loop.journal.write_told(notifier.told, newest.at)
     finally:
         await notifier.close()
 

@@ -18,7 +18,7 @@ from opsconsole.control.logs import log_entries
 from opsconsole.control.mode import Holds, words
 from opsconsole.control.regret import STATE_KEY
 from opsconsole.control.words import decision_text
-from opsconsole.domain.records import DecisionView, FleetSnapshot, HoldView, JournalEntry, RegretView
+from opsconsole.domain.records import AlertView, DecisionView, FleetSnapshot, HoldView, JournalEntry, RegretView
 from opsconsole.domain.wire import from_json, to_json
 from opsconsole.history.store import DecisionRow, Store
 
@@ -95,6 +95,13 @@ class Journal:
         about = f"{newest.rule} of {newest.subject}" if newest.subject else newest.rule
         note = f": {newest.note}" if newest.note else ""
         self.say(at, "alert", "", f"{about} silenced for {newest.until - at:.0f} s{note}", newest.by)
+
+    def told(self) -> tuple[AlertView, ...]:
+        """The alerts that somebody was told of and that had not ended when the last process did."""
+        return tuple(from_json(AlertView, item) for item in self._load("told") or ())
+
+    def write_told(self, alerts: Sequence[AlertView], at: float) -> None:
+        self.store.put_state("told", json.dumps([to_json(alert) for alert in alerts]), at)
 
     def say(self, at: float, kind: str, pool: str, text: str, who: str = "auto") -> JournalEntry:
         """One line outside a tick."""

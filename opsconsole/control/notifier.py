@@ -27,6 +27,7 @@ log = logging.getLogger(__name__)
 TRIES_S = (1.0, 5.0, 30.0, 120.0)  # between attempts; then the notice is given up and said so
 MOST_WAITING = 500
 CLOSING_S = 3.0
+SETTLE_S = 120.0  # after a start: longer than any alert's own wait
 AGAIN_S = 60.0  # Alertmanager is told of what fires as often as this
 
 Send = Callable[[Channel, Sequence[Notice]], Awaitable[None]]
@@ -40,21 +41,34 @@ class Notifier:
     """All channels of one agent."""
 
     def __init__(
-        self, channels: Sequence[Channel], clock: Clock, said: Callable[[str], object], send: Send | None = None
+        self,
+        channels: Sequence[Channel],
+        clock: Clock,
+        said: Callable[[str], object],
+        send: Send | None = None,
+        told: Sequence[AlertView] = (),
     ) -> None:
-        self._clock, self._said = clock, said
-        self._told: dict[Key, AlertView] = {}
+        """`told` is what the last process had told of, so that a restart pages nobody again."""
+        self._told: dict[Key, AlertView] = {(alert.rule, alert.subject): alert for alert in told}
+        self._settles_at: float | None = None if told else float("-inf")
         self._lines = [_Line(channel, clock, said, send or deliver) for channel in channels]
         self._tasks = [asyncio.ensure_future(line.run()) for line in self._lines]
 
     def take(self, views: Sequence[AlertView], at: float, fleet: str, *, told_by_others: bool = False) -> None:
         """The alerts as they stand after a tick. What another daemon tells is noted, so that it is not told again."""
-        self._told, notices = follow(self._told, views, at, fleet)
+        if self._settles_at is None:
+            self._settles_at = at + SETTLE_S
+        self._told, notices = follow(self._told, views, at, fleet, at >= self._settles_at)
         if told_by_others:
             return
         firing = [Notice(view, True, at, fleet) for view in self._told.values()]
         for line in self._lines:
             line.put(notices, firing, at)
+
+    @property
+    def told(self) -> tuple[AlertView, ...]:
+        """What has been told of and has not ended."""
+        return tuple(self._told.values())
 
     async def close(self) -> None:
         """What waits is tried once more, then let go."""

@@ -37,9 +37,12 @@ class Notice:
 
 
 def follow(
-    told: Mapping[Key, AlertView], views: Iterable[AlertView], at: float, fleet: str
+    told: Mapping[Key, AlertView], views: Iterable[AlertView], at: float, fleet: str, settled: bool = True
 ) -> tuple[dict[Key, AlertView], list[Notice]]:
-    """What has been told of after this tick, and what is told now: each beginning once, each end once."""
+    """What has been told of after this tick, and what is told now: each beginning once, each end once.
+
+    Until it has `settled` after a start, what is not seen has not ended; it may only not have been looked at yet.
+    """
     now = {(view.rule, view.subject): view for view in views}
     kept: dict[Key, AlertView] = {}
     notices: list[Notice] = []
@@ -48,8 +51,10 @@ def follow(
             notices.append(Notice(view, True, at, fleet))
         if view.state == "firing" or key in told:
             kept[key] = view
-    notices += [Notice(view, False, at, fleet) for key, view in told.items() if key not in now]
-    return kept, notices
+    gone = {key: view for key, view in told.items() if key not in now}
+    if not settled:
+        return {**kept, **gone}, notices
+    return kept, notices + [Notice(view, False, at, fleet) for view in gone.values()]
 
 
 def wanted(channel: Channel, notices: Iterable[Notice]) -> list[Notice]:

@@ -241,6 +241,7 @@ async def test_what_fires_is_told_to_the_channels_of_the_configuration(make_stag
             await asyncio.sleep(0.02)
     told = json.loads(heard.read_text())
     assert (told["rule"], told["status"]) == ("source-failing", "firing")
+    assert [alert.rule for alert in stage.loop.journal.told()] == ["source-failing"]  # for after a restart
 
 
 async def test_a_silence_keeps_an_alert_quiet(make_stage: Make) -> None:

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import pytest
 
 from opsconsole.clock import SystemClock
-from opsconsole.control.notifier import AGAIN_S, Notifier, NotSent, deliver, host
+from opsconsole.control.notifier import AGAIN_S, SETTLE_S, Notifier, NotSent, deliver, host
 from opsconsole.control.notify import Notice, alertmanager, document, follow, wanted
 from opsconsole.control.settings import Channel
 from opsconsole.domain.records import AlertView
@@ -193,6 +193,23 @@ async def test_a_follower_tells_nothing_and_after_taking_over_only_what_is_new(h
     await until(lambda: bool(heard))
     await notifier.close()
     assert heard == ["slo-burn"]
+
+
+async def test_a_restart_pages_nobody_again_and_does_not_take_the_unseen_for_over(hasty: SystemClock) -> None:
+    heard: list[tuple[str, bool]] = []
+
+    async def send(channel: Channel, batch: Sequence[Notice]) -> None:
+        heard.append((batch[0].alert.rule, batch[0].fired))
+
+    notifier = Notifier([HOOK], hasty, print, send, told=(DOWN, BURN))
+    notifier.take([], AT, "f")  # the first tick has found nothing yet
+    notifier.take([replace(DOWN, state="pending", since=AT)], AT + 5, "f")
+    notifier.take([replace(DOWN, since=AT)], AT + 20, "f")
+    assert {alert.rule for alert in notifier.told} == {"replica-down", "slo-burn"}
+    notifier.take([replace(DOWN, since=AT)], AT + SETTLE_S + 1, "f")
+    await until(lambda: bool(heard))
+    await notifier.close()
+    assert heard == [("slo-burn", False)]
 
 
 async def until(holds: Callable[[], bool]) -> None:

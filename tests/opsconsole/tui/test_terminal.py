@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 
 from opsconsole.clock import SystemClock
+from opsconsole.history.reader import Reader
 from tests.opsconsole.tui.pane import ROOT, Tmux, need_tmux, wait_for
 
 DEMO = (sys.executable, "-m", "opsconsole", "--demo")
@@ -124,6 +125,38 @@ def test_a_terminal_that_hangs_up_ends_it_within_two_seconds(tmp_path: Path) -> 
         os.waitpid(process, 0)
         raise
     assert CLOCK.monotonic() - began < 4.0  # 2 s for people; twice that on a machine busy with other tests
+
+
+@pytest.mark.parametrize("how", ["the terminal hangs up", "SIGTERM", "q"])
+def test_a_recording_is_whole_however_the_console_ends(how: str, tmp_path: Path) -> None:
+    process, ours = start_on_pty(tmp_path)
+    read_until(ours, b"READY")
+    os.write(ours, b"r")
+    read_until(ours, b"REC")
+    subprocess.run(["sleep", "1.2"], check=True)  # a tick or two of the demo
+    if how == "q":
+        os.write(ours, b"q")
+    elif how == "SIGTERM":
+        os.kill(process, signal.SIGTERM)
+    else:
+        os.close(ours)
+    try:
+        wait_for("the console ends", lambda: gone(process), 10.0)
+    except AssertionError:
+        os.kill(process, signal.SIGKILL)
+        os.waitpid(process, 0)
+        raise
+    if how != "the terminal hangs up":
+        os.close(ours)
+    (path,) = tmp_path.glob("opsconsole-*.rec")
+    reader = Reader(path)
+    try:
+        bounds = reader.bounds()
+        assert bounds is not None and reader.check() == "ok"
+        last = reader.at(bounds.last)
+        assert last is not None and len(last.replicas) >= 8
+    finally:
+        reader.close()
 
 
 def test_sigterm_ends_it_and_gives_the_terminal_back(tmp_path: Path) -> None:
