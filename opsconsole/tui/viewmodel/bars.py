@@ -72,6 +72,14 @@ def labels(snapshot: FleetSnapshot, look: Look) -> list[Cell]:
     return found
 
 
+def mode(world: World, snapshot: FleetSnapshot) -> Cell:
+    """What the agent does by itself: its mode, or PAUSED where somebody has stopped it in every pool."""
+    paused = {hold.pool for hold in world.holds if hold.kind == "pause"}
+    if "" in paused or (snapshot.pools and all(pool.pool in paused for pool in snapshot.pools)):
+        return Cell("PAUSED", "warn")
+    return Cell(snapshot.mode.upper(), "accent")
+
+
 def header(world: World, state: ViewState, look: Look, cells: int, title: str = "") -> Line:
     """Line 1: identity and trust."""
     snapshot = world.snapshot
@@ -82,7 +90,7 @@ def header(world: World, state: ViewState, look: Look, cells: int, title: str = 
     name = clean(f"{snapshot.fleet}/{model}" if model else snapshot.fleet)
     marked = [part for label in labels(snapshot, look) for part in (Cell(" "), label)]
     trust: list[Cell] = [*now, *(marked if cells < NARROW else ()), Cell("  "), sources(snapshot), Cell("  ")]
-    trust += [Cell(snapshot.mode.upper(), "accent"), Cell("  "), rights(world, state, look)]
+    trust += [mode(world, snapshot), Cell("  "), rights(world, state, look)]
     trust += marked if cells >= NARROW else []
     brand = [Cell("opsconsole", "title"), Cell("  ")] if cells >= 100 else []
     room = cells - line_width(trust) - line_width(brand) - 2

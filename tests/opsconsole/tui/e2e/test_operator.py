@@ -132,7 +132,7 @@ def pauses_the_scaling(up: Up) -> None:
     up.confirm("local", "night shift")
     up.pane.sees("result", "done")
     up.close()
-    up.pane.sees("local is paused: night shift by", "paused until somebody resumes")
+    up.pane.sees("local is paused: night shift by", "paused until somebody resumes", "PAUSED")
 
 
 def scales_to_two(up: Up) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from opsconsole.domain.records import FleetSnapshot, Interval, PoolView, ReplicaState, ReplicaView, SourceView
+from opsconsole.domain.records import FleetSnapshot, HoldView, Interval, PoolView, ReplicaState, ReplicaView, SourceView
 from opsconsole.tui.cells import plain
 from opsconsole.tui.layout import Size
 from opsconsole.tui.state import ViewState
@@ -31,6 +31,15 @@ def test_the_first_line_says_who_how_fresh_and_what_may_be_done(world: World, lo
     first = text(fleet.view(world, ViewState(), look, SMALL))[0]
     for words in ("prod-eu", "LIVE 12:04:31", "src 7/8 1 stale", "ADVISE", "RW"):
         assert words in first
+
+
+@pytest.mark.parametrize(("pool", "says"), [("", "PAUSED"), ("chat", "PAUSED"), ("other", "ADVISE")])
+def test_the_first_line_says_when_somebody_has_paused_every_pool(
+    pool: str, says: str, world: World, look: Look
+) -> None:
+    paused = replace(world, holds=(HoldView("pause", pool, "ann", 1.0),))
+    first = text(fleet.view(paused, ViewState(), look, SMALL))[0]
+    assert says in first and ("ADVISE" in first) == (says == "ADVISE")
 
 
 def test_counts_wants_and_price_are_on_the_second_line(world: World, look: Look) -> None:
