@@ -167,9 +167,14 @@ class _Progress:
 
 
 def _next(location: str, url: str, seen: set[str]) -> str:
-    after = urljoin(url, location)
-    if not location or urlsplit(after).scheme not in ("http", "https"):
-        raise FetchFailed(SourceErrorKind.REDIRECT, f"redirects to {location or 'nowhere'}")
+    try:
+        after = urljoin(url, location)
+        place = urlsplit(after)
+        is_address = place.scheme in ("http", "https") and bool(place.hostname) and place.port != 0
+    except ValueError:  # half an address, no port
+        is_address = False
+    if not location or not is_address:
+        raise FetchFailed(SourceErrorKind.REDIRECT, f"redirects to {location[:100] or 'nowhere'}")
     if after in seen:
         raise FetchFailed(SourceErrorKind.REDIRECT, f"redirects in a circle ({after})")
     seen.add(after)
@@ -222,23 +227,42 @@ def _too_large(options: FetchOptions) -> FetchFailed:
 
 
 class _Inflater:
-    """gzip or zlib, never producing more than asked for."""
+    """gzip in one member or several, or zlib; never producing more than asked for. Dirt after the end is let be."""
 
-    __slots__ = ("_stream",)
+    __slots__ = ("_rest", "_stream")
 
     def __init__(self) -> None:
-        self._stream = zlib.decompressobj(wbits=47)  # 32 + 15: gzip or zlib, by the header
+        self._stream = _new_stream()
+        self._rest = b""  # after a member, too little to tell whether another begins
 
     @property
     def done(self) -> bool:
         return self._stream.eof
 
     def feed(self, chunk: bytes, room: int) -> bytes:
-        try:
-            data = self._stream.decompress(chunk, room)
-        except zlib.error as error:
-            raise FetchFailed(SourceErrorKind.NOT_METRICS, f"is not the gzip it says it is ({error})") from None
-        return data
+        parts: list[bytes] = []
+        chunk, self._rest = self._rest + chunk, b""
+        while chunk and room > 0:
+            if self._stream.eof:
+                if chunk == _GZIP[:1]:
+                    self._rest = chunk
+                if not chunk.startswith(_GZIP):
+                    break
+                self._stream = _new_stream()
+            try:
+                parts.append(self._stream.decompress(chunk, room))
+            except zlib.error as error:
+                raise FetchFailed(SourceErrorKind.NOT_METRICS, f"is not the gzip it says it is ({error})") from None
+            room -= len(parts[-1])
+            chunk = self._stream.unused_data
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+_GZIP = b"\x1f\x8b"
+
+
+def _new_stream() -> zlib._Decompress:
+    return zlib.decompressobj(wbits=47)  # 32 + 15: gzip or zlib, by the header
 
 
 def _date(text: str | None) -> float | None:
