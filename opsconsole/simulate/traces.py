@@ -196,17 +196,17 @@ def draw_requests(load: Load, seed: int) -> Requests:
     Recorded requests are repeated `scale` times within half a second of their own time. Drawn ones fall anywhere in
     their bin, with log-normal lengths whose sum is the bin's.
     """
-    random = np.random.default_rng(seed)
-    return _repeated(load, random) if load.trace.single is not None else _drawn(load, random)
+    draw = np.random.default_rng(seed)
+    return _repeated(load, draw) if load.trace.single is not None else _drawn(load, draw)
 
 
-def _repeated(load: Load, random: np.random.Generator) -> Requests:
+def _repeated(load: Load, draw: np.random.Generator) -> Requests:
     single = load.trace.single
     assert single is not None
-    copies = np.floor(load.scale + random.random(len(single))).astype(np.int64)
+    copies = np.floor(load.scale + draw.random(len(single))).astype(np.int64)
     index = np.repeat(np.arange(len(single)), copies)
     first = np.concatenate([[True], index[1:] != index[:-1]]) if index.size else np.zeros(0, dtype=np.bool_)
-    shift = np.where(first, 0.0, random.uniform(-0.5, 0.5, index.size))
+    shift = np.where(first, 0.0, draw.uniform(-0.5, 0.5, index.size))
     times = np.clip(single.times[index] - load.trace.start + shift, 0.0, load.trace.seconds)
     order = np.argsort(times, kind="stable")
     chosen = index[order]
@@ -214,32 +214,32 @@ def _repeated(load: Load, random: np.random.Generator) -> Requests:
     return Requests(times[order], single.prompt[chosen], single.output[chosen], blocks)
 
 
-def _drawn(load: Load, random: np.random.Generator) -> Requests:
+def _drawn(load: Load, draw: np.random.Generator) -> Requests:
     step = load.trace.step
     wanted = load.rate * step
-    counts = np.floor(wanted + random.random(wanted.size)).astype(np.int64)
+    counts = np.floor(wanted + draw.random(wanted.size)).astype(np.int64)
     bins = np.repeat(np.arange(counts.size), counts)
-    times = (bins + random.random(bins.size)) * step
+    times = (bins + draw.random(bins.size)) * step
     order = np.argsort(times, kind="stable")
     bins, times = bins[order], times[order]
     lengths = load.lengths
-    prompt = _shared(random, lengths.prompt_cv, bins, load.prompt * step, load.trace.has_tokens)
-    output = _shared(random, lengths.output_cv, bins, load.output * step, load.trace.has_tokens)
+    prompt = _shared(draw, lengths.prompt_cv, bins, load.prompt * step, load.trace.has_tokens)
+    output = _shared(draw, lengths.output_cv, bins, load.output * step, load.trace.has_tokens)
     return Requests(times, _whole(prompt), _whole(output))
 
 
-def _shared(random: np.random.Generator, cv: float, bins: Ints, totals: Floats, exact: bool) -> Floats:
+def _shared(draw: np.random.Generator, cv: float, bins: Ints, totals: Floats, exact: bool) -> Floats:
     """Log-normal shares of each bin's tokens: adding up to them where they were recorded, else on average."""
-    drawn = _log_normal(random, cv, bins.size)
+    drawn = _log_normal(draw, cv, bins.size)
     counts = np.bincount(bins, weights=drawn if exact else None, minlength=totals.size)
     each: Floats = drawn * (totals / np.maximum(counts, 1e-12))[bins]
     return each
 
 
-def _log_normal(random: np.random.Generator, cv: float, count: int) -> Floats:
+def _log_normal(draw: np.random.Generator, cv: float, count: int) -> Floats:
     """Draws with mean 1."""
     variance = math.log1p(cv * cv)
-    return np.exp(random.normal(-variance / 2, math.sqrt(variance), count))
+    return np.exp(draw.normal(-variance / 2, math.sqrt(variance), count))
 
 
 def _whole(values: Floats) -> Ints:
