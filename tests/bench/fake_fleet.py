@@ -62,7 +62,8 @@ class Replica(asyncio.Protocol):
             plain = page(second)
             Replica._made = (second, plain, gzip.compress(plain, 1))
         zipped = b"gzip" in data.lower()
-        body = Replica._made[2 if zipped else 1]
+        _, plain, packed = Replica._made
+        body = packed if zipped else plain
         head = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4\r\n"
         head += b"Content-Encoding: gzip\r\n" if zipped else b""
         return head + b"Content-Length: %d\r\n\r\n" % len(body) + body

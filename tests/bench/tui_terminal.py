@@ -57,7 +57,7 @@ class Terminal:
         if self.process == 0:
             fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
             own = {"TERM": "xterm-256color", "COLORTERM": "truecolor", "LANG": "C.UTF-8"}
-            os.execvpe(command[0], command, {**environ, **own})
+            os.execvpe(command[0], list(command), {**environ, **own})
 
     def read(self, seconds: float, until: bytes | None = None) -> float | None:
         """Drain output for so long, or until a word was seen; when that was, in seconds from the start."""
