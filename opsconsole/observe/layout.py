@@ -12,6 +12,7 @@ from weakref import WeakValueDictionary
 
 from opsconsole.observe.exposition import Page, Series, SeriesMemo, as_text, is_unwanted, scan
 
+LINES_MOST = 20_000  # some hundred engines on one page; what is larger is not kept twice
 TRIES = 3  # pages in a row that do not fit: then this replica's pages are taken to have no layout
 
 
@@ -61,7 +62,7 @@ class Layouts:
     def learn(self, text: str, page: Page) -> Layout | None:
         """The layout of a page that was just scanned; None where a line of it is not simply a key and a value."""
         whole = text.endswith("\n") and not (page.bad_count or page.truncated)
-        if not whole or len(set(page.series)) != len(page.series):
+        if not whole or page.lines > LINES_MOST or len(set(page.series)) != len(page.series):
             return None
         chunks: list[tuple[str, int, bool]] = []
         constant: list[str] = []

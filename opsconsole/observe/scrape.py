@@ -31,6 +31,7 @@ CHANGE_SHOWN_S = 60.0  # an engine that changed under its address is an event wo
 SKEW_S = 5.0  # a Date header this far off means that one of the clocks is wrong
 NOTICES = frozenset({SourceErrorKind.ENGINE_CHANGED, SourceErrorKind.CLOCK_SKEW})  # said beside a good sample
 SPREAD_FROM = 32  # targets; fewer make no burst worth spreading
+LARGE_BYTES = 2**20  # such a page is read in a thread: its seconds must not be everybody's
 TOGETHER = 25  # of a spread tick's requests: pages that come together find code and tables in the CPU's caches
 
 
@@ -164,7 +165,8 @@ class ScrapeSource:
             await self._clock.sleep(delay)
         try:
             body = await self._fetcher.fetch(state.target.url or "", state.target.headers)
-            sample = self._read(state, body)
+            large = len(body.data) > LARGE_BYTES
+            sample = await asyncio.to_thread(self._read, state, body) if large else self._read(state, body)
         except FetchFailed as failed:
             return self._failed(state, failed.kind, failed.detail)
         except Exception as error:  # the loop must not die of one replica, whatever its page does to us

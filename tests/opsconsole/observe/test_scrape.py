@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -19,6 +20,7 @@ from opsconsole.observe.fetch import FetchOptions
 from opsconsole.observe.scrape import ScrapeOptions, ScrapeSource
 from opsconsole.observe.source import Target
 from opsconsole.observe.targets import StaticTargets, target_at
+from tests.opsconsole.observe.conftest import text
 
 QUICK = ScrapeOptions(FetchOptions(timeout_s=0.4, max_bytes=1_000_000), budget_s=2.0, spread_s=0.0)
 
@@ -279,3 +281,27 @@ async def test_a_provider_that_raises_costs_nobody_the_tick(server: Any) -> None
         assert not source.status().ok and "a bug of ours" in (source.status().error or "")
     finally:
         await source.close()
+
+
+async def test_a_page_of_a_hundred_thousand_series_is_read_aside_and_the_others_do_not_wait_for_it(server: Any) -> None:
+    """Whoever leaks labels costs a thread some seconds, not every replica its tick."""
+    name = "vllm:num_requests_running"
+    rows = "".join(f'{name}{{engine="0",model_name="m",pid="{n}"}} 3\n' for n in range(100_000))
+    patient = replace(QUICK, fetch=FetchOptions(timeout_s=30.0), budget_s=30.0)
+
+    async def leaking(request: Any) -> Any:
+        return text(rows)
+
+    server._leaking = leaking
+    async with scraping(targets(server, "leaking", "ok"), patient) as source:
+        readers: dict[str, int] = {}
+        read = source._read
+
+        def watched(state: Any, body: Any) -> Any:
+            readers[state.target.replica.name] = threading.get_ident()
+            return read(state, body)
+
+        source._read = watched  # type: ignore[method-assign]
+        found = {o.replica.name: o for o in await source.observe(0.0)}
+    assert all(o.sample is not None and o.sample.running == 3.0 for o in found.values()), found
+    assert readers["ok"] == threading.get_ident() != readers["leaking"]
