@@ -118,6 +118,14 @@ class Relay:
         self._table, self._metrics, self._clock = table, metrics, clock
         self._queue_limit, self._patience = queue_limit, patience
         self._session: aiohttp.ClientSession | None = None
+        self._carrying: set[asyncio.Task[Any]] = set()
+        self._farewell: str | None = None
+
+    def end_all(self, why: str) -> None:
+        """Break off what is still being answered, each with an error that says why."""
+        self._farewell = why
+        for task in self._carrying:
+            task.cancel()
 
     async def close(self) -> None:
         if self._session is not None:
@@ -135,8 +143,24 @@ class Relay:
         return self._session
 
     async def carry(self, order: Order, send: Send) -> None:
-        """Answer one request, whatever happens to the workers meanwhile."""
+        """Answer one request, whatever happens to the workers and to this router meanwhile."""
         answer = Answer(send, order.request_id)
+        task = asyncio.current_task()
+        assert task is not None
+        self._carrying.add(task)
+        try:
+            await self._answer(order, answer)
+        except asyncio.CancelledError:
+            if self._farewell is None:
+                raise
+            task.uncancel()
+            if answer.is_begun and answer.is_stream:
+                self._metrics.cut.labels("stop").inc()
+            await answer.error(503, self._farewell, "stopping")
+        finally:
+            self._carrying.discard(task)
+
+    async def _answer(self, order: Order, answer: Answer) -> None:
         refused: list[str] = []
         while True:
             choice = await self._place(order, refused)
@@ -154,7 +178,8 @@ class Relay:
                     continue
                 outcome = await self._give_up(order, choice, answer, str(lost))
             except asyncio.CancelledError:
-                self._metrics.ended.labels(choice.route.name, "client_gone").inc()
+                how = "client_gone" if self._farewell is None else "stopped"
+                self._metrics.ended.labels(choice.route.name, how).inc()
                 raise
             finally:
                 choice.end()

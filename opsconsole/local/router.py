@@ -41,6 +41,7 @@ PLACED = frozenset({"/v1/completions", "/v1/chat/completions"})
 PASSED = frozenset({"/v1/models", "/tokenize"})
 BODY_LIMIT = 8 * 2**20
 QUEUE_LIMIT, PATIENCE = 512, 60.0  # requests, s
+GRACE_AT_END, PATIENCE_AT_END = 10, 8.0  # s until connections are cut, and until what still runs is told so
 REQUEST_ID = re.compile(r"[A-Za-z0-9._:\-]{1,128}")
 
 
@@ -72,6 +73,10 @@ class Router:
             count = self.metrics.captured
             redactor = Redactor(secrets.token_bytes(32))
             self._capture = Capture(capture_to, redactor, lambda outcome: count.labels(outcome).inc())
+
+    def end_all(self) -> None:
+        """The time for running answers is over."""
+        self._relay.end_all("this service is stopping; the answer is incomplete")
 
     async def close(self) -> None:
         if self._capture is not None:
@@ -214,6 +219,21 @@ async def follow(table: RoutingTable, client: SupervisorClient, clock: Clock) ->
             await clock.sleep(0.2)
 
 
+class RouterServer(uvicorn.Server):
+    """Lets running answers finish when it is stopped, and ends the rest in words before their connections are cut."""
+
+    def __init__(self, config: uvicorn.Config, router: Router) -> None:
+        super().__init__(config)
+        self._router = router
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        farewell = asyncio.get_running_loop().call_later(PATIENCE_AT_END, self._router.end_all)
+        try:
+            await super().shutdown(sockets)
+        finally:
+            farewell.cancel()
+
+
 async def serve(settings: UpSettings, listener: socket.socket) -> None:
     """Serve until told to stop; running streams finish first."""
     clock = SystemClock()
@@ -221,14 +241,19 @@ async def serve(settings: UpSettings, listener: socket.socket) -> None:
     capture_to = settings.captured if settings.capture else None
     router = Router(table, clock, api_key=settings.api_key, router_token=settings.router_token, capture_to=capture_to)
     config = uvicorn.Config(
-        router, log_level="warning", access_log=False, lifespan="off", timeout_graceful_shutdown=10, backlog=2048
-    )
+        router,
+        log_level="warning",
+        access_log=False,
+        lifespan="off",
+        timeout_graceful_shutdown=GRACE_AT_END,
+        backlog=2048,
+    )  # fmt: skip
     async with SupervisorClient(settings.supervisor_socket) as client:
         with suppress(OpsConsoleError):
             table.update(await client.state())
         following = asyncio.get_running_loop().create_task(follow(table, client, clock))
         try:
-            await uvicorn.Server(config).serve(sockets=[listener])
+            await RouterServer(config, router).serve(sockets=[listener])
         finally:
             following.cancel()
             await router.close()

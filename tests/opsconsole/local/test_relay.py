@@ -16,7 +16,7 @@ import pytest
 import uvicorn
 
 from opsconsole.clock import SystemClock
-from opsconsole.local.router import Router
+from opsconsole.local.router import Router, RouterServer
 from opsconsole.local.router_table import RoutingTable
 from tests.opsconsole.bench.scripted_server import DONE, Script, Scripted, Step, event, scripted, text, usage
 
@@ -31,8 +31,8 @@ def member(name: str, url: str, **facts: Any) -> dict[str, Any]:
 class Front:
     """A router on a port, and a client for it."""
 
-    def __init__(self, router: Router, url: str, client: aiohttp.ClientSession) -> None:
-        self.router, self.url, self._client = router, url, client
+    def __init__(self, router: Router, server: RouterServer, url: str, client: aiohttp.ClientSession) -> None:
+        self.router, self.server, self.url, self._client = router, server, url, client
 
     def know(self, *members: dict[str, Any]) -> None:
         self.router.table.update({"version": 1, "members": list(members)})
@@ -51,14 +51,14 @@ class Front:
 async def front(**options: Any) -> AsyncIterator[Front]:
     clock = SystemClock()
     router = Router(RoutingTable(clock.now, Random(1)), clock, **{"patience": 0.3, "router_token": "rt", **options})
-    server = uvicorn.Server(uvicorn.Config(router, port=0, log_level="error", lifespan="off", ws="none"))
+    server = RouterServer(uvicorn.Config(router, port=0, log_level="error", lifespan="off", ws="none"), router)
     serving = asyncio.create_task(server.serve())
     while not server.started:
         await asyncio.sleep(0.01)
     port = server.servers[0].sockets[0].getsockname()[1]
     try:
         async with aiohttp.ClientSession() as client:
-            yield Front(router, f"http://127.0.0.1:{port}", client)
+            yield Front(router, server, f"http://127.0.0.1:{port}", client)
     finally:
         server.should_exit = True
         await serving
@@ -215,6 +215,33 @@ async def test_a_client_that_goes_frees_its_worker() -> None:
             while made.router.table.routes[0].requests:
                 await asyncio.sleep(0.01)
         assert 'outcome="client_gone"' in await made.page()
+
+
+async def test_a_router_that_stops_lets_answers_finish_and_tells_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("opsconsole.local.router.PATIENCE_AT_END", 0.5)
+    scripts: list[list[Step]] = [[text("a"), 0.2, *STREAM[1:]], [text("a"), 30.0]]
+    async with one_worker(lambda index: (200, scripts[index])) as (made, _), asyncio.timeout(10):
+        asks = [asyncio.create_task(made.ask()) for _ in scripts]
+        while made.router.table.routes[0].requests < 2:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.05)  # both have begun
+        made.server.should_exit = True
+        ended = sorted([body for _, body, _ in await asyncio.gather(*asks)], key=len)
+        assert sum("[DONE]" in body for body in ended) == 1
+        (told,) = [body for body in ended if "[DONE]" not in body]
+        assert json.loads(told.rstrip().rpartition("data: ")[2])["error"]["code"] == "stopping"
+        assert made.router.metrics.cut.labels("stop")._value.get() == 1.0
+
+
+async def test_a_request_that_waits_for_a_worker_when_the_router_stops_is_refused() -> None:
+    async with front(patience=30.0) as made, asyncio.timeout(10):
+        ask = asyncio.create_task(made.ask())
+        while not made.router.metrics.waiting:
+            await asyncio.sleep(0.01)
+        made.router.end_all()
+        status, body, _ = await ask
+        assert (status, json.loads(body)["error"]["code"]) == (503, "stopping")
+        assert made.router.metrics.waiting == 0
 
 
 @pytest.mark.parametrize(
