@@ -79,6 +79,10 @@ class ConsoleApp(App[int]):
             self.register_theme(theme.textual_theme(name))
         self.theme = f"ops-{theme_name}"
 
+    def action_help_quit(self) -> None:
+        """Ctrl-C leaves, as it does any program on a terminal."""
+        self.exit(0)
+
     def get_driver_class(self) -> type[Driver]:
         """The platform's own, made to outlive its terminal."""
         found = super().get_driver_class()

@@ -157,6 +157,14 @@ async def test_enter_on_an_unchanged_scale_does_nothing(make_app: MakeApp, agent
         assert agent.intents == [] and "that is the size it has" in seen(app)
 
 
+async def test_ctrl_c_leaves(make_app: MakeApp) -> None:
+    app = make_app()
+    async with running(app) as pilot:
+        await pilot.press("ctrl+c")
+        await pilot.pause()
+    assert app.return_value == 0
+
+
 async def test_escape_in_a_dialog_is_always_no(make_app: MakeApp, agent: Any) -> None:
     app = make_app()
     async with running(app) as pilot:
