@@ -95,6 +95,7 @@ def validate(config: Named = None) -> None:
     if loaded.path is None:
         raise UsageError("There is no configuration file: name one with --config, or write one with `config init`.")
     settings = agent_settings(loaded)
+    _check_sources(loaded)
     _check_others(loaded)
     if settings.listen is not None:
         from opsconsole.control.server import check_listen
@@ -102,6 +103,23 @@ def validate(config: Named = None) -> None:
         check_listen(settings.listen, settings.tokens)
     pools = len(settings.pools)
     typer.echo(f"{loaded.path} is right: {pools} {'pool' if pools == 1 else 'pools'}, mode {settings.mode.value}.")
+
+
+def _check_sources(loaded: Loaded) -> None:
+    """Addresses, secrets and files that the sources name; nobody is asked."""
+    from opsconsole.clock import SystemClock
+    from opsconsole.commands.found import names_sources
+    from opsconsole.control.configured import sources, where
+    from opsconsole.errors import ConfigError
+
+    table = loaded.config.sources
+    named = [("sources.files", Path(name)) for name in table.files]
+    named += [("sources.ca_file", table.ca_file)] if table.ca_file else []
+    for key, path in named:
+        if not path.expanduser().is_file():
+            raise ConfigError(f"{where(loaded, key)}: {key}: there is no file {path}.")
+    if names_sources(loaded.config):
+        list(sources(loaded, SystemClock()))
 
 
 def _check_others(loaded: Loaded) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
+from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -105,6 +105,15 @@ def _check_names(loaded: Loaded) -> None:
 def where(loaded: Loaded, key: str) -> str:
     """Where a key was given, for an error."""
     return loaded.origins.get(key) or loaded.origins.get(key.lower()) or str(loaded.path or "the configuration")
+
+
+@contextmanager
+def _named(loaded: Loaded, key: str) -> Iterator[None]:
+    """A mistake found within is told with the file and the key it stands under."""
+    try:
+        yield
+    except ConfigError as error:
+        raise ConfigError(f"{where(loaded, key)}: {key}: {error}") from None
 
 
 def _pool(name: str, table: PoolTable, config: Config, loaded: Loaded) -> PoolSettings:
@@ -243,7 +252,7 @@ def _scaler(table: ActTable, board: Board, clock: Clock) -> Callable[[], Abstrac
 def sources(loaded: Loaded, clock: Clock) -> Iterator[Source]:
     """Every source the configuration names. None at all is an error that says what to write."""
     config = loaded.config
-    fetch = _fetch(config)
+    fetch = _fetch(loaded)
     scrape = ScrapeOptions(fetch=fetch, budget_s=min(0.8 * config.agent.interval, config.sources.timeout))
     providers = list(_providers(loaded, clock))
     if not providers and config.sources.prometheus is None:
@@ -256,7 +265,7 @@ def sources(loaded: Loaded, clock: Clock) -> Iterator[Source]:
         shards = config.sources.shards
         yield ShardedSource(joined, clock, scrape, shards) if shards > 1 else ScrapeSource(joined, clock, scrape)
     if config.sources.prometheus is not None:
-        yield _prometheus(config, clock, partial(_pods_that_exist, providers))
+        yield _prometheus(loaded, clock, partial(_pods_that_exist, providers))
 
 
 def _pods_that_exist(providers: Sequence[TargetProvider]) -> frozenset[str] | None:
@@ -266,10 +275,11 @@ def _pods_that_exist(providers: Sequence[TargetProvider]) -> frozenset[str] | No
     return frozenset().union(*known) if known and len(known) == len(listed) else None
 
 
-def _prometheus(config: Config, clock: Clock, known: Known) -> Source:
-    table = config.sources.prometheus
+def _prometheus(loaded: Loaded, clock: Clock, known: Known) -> Source:
+    config, table = loaded.config, loaded.config.sources.prometheus
     assert table is not None
-    secret = _secret(table.bearer_token_file)
+    with _named(loaded, "sources.prometheus.bearer_token_file"):
+        secret = _secret(table.bearer_token_file)
     headers = (("Authorization", f"Bearer {secret}"),) if secret else ()
     ca_file = config.sources.ca_file
     server = PrometheusOptions(
@@ -280,11 +290,12 @@ def _prometheus(config: Config, clock: Clock, known: Known) -> Source:
     return PrometheusSource(server, clock, options, known)
 
 
-def _fetch(config: Config) -> FetchOptions:
-    table = config.sources
+def _fetch(loaded: Loaded) -> FetchOptions:
+    table = loaded.config.sources
     headers = tuple(table.headers.items())
     if table.bearer_token_file is not None:
-        headers = (*headers, ("Authorization", f"Bearer {_secret(table.bearer_token_file)}"))
+        with _named(loaded, "sources.bearer_token_file"):
+            headers = (*headers, ("Authorization", f"Bearer {_secret(table.bearer_token_file)}"))
     ca_file = None if table.ca_file is None else str(table.ca_file)
     return FetchOptions(timeout_s=table.timeout, headers=headers, verify=table.verify, ca_file=ca_file)
 
@@ -293,13 +304,15 @@ def _providers(loaded: Loaded, clock: Clock) -> Iterator[TargetProvider]:
     config = loaded.config
     table = config.sources
     only = next(iter(config.pool)) if len(config.pool) == 1 else ANY_POOL
-    fixed: list[Target] = [target_at(address, only) for address in table.targets]
+    with _named(loaded, "sources.targets"):
+        fixed: list[Target] = [target_at(address, only) for address in table.targets]
     for name, pool in config.pool.items():
-        fixed += [target_at(address, name) for address in pool.targets]
+        with _named(loaded, f"pool.{name}.targets"):
+            fixed += [target_at(address, name) for address in pool.targets]
     if fixed:
         yield StaticTargets(fixed)
-    for address in table.dns:
-        yield DnsTargets(address, clock, only)
+    with _named(loaded, "sources.dns"):
+        yield from [DnsTargets(address, clock, only) for address in table.dns]
     for path in table.files:
         yield FileTargets(Path(path), clock, only)
     yield from _pods(loaded, clock)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from opsconsole.clock import ManualClock
-from opsconsole.commands.config_cmd import TEMPLATE
+from opsconsole.commands.config_cmd import TEMPLATE, validate
 from opsconsole.config import find, load
 from opsconsole.control.configured import agent_settings, sources
 from opsconsole.control.settings import Mode, Role
@@ -231,6 +231,34 @@ async def test_the_cluster_says_which_pods_of_a_prometheus_exist(tmp_path: Path)
     assert prometheus._known() == {"a"}
     for source in (scrape, prometheus):
         await source.close()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('[sources]\ntargets = ["ftp://x"]\n', r"fleet\.toml: sources\.targets: 'ftp://x' is not an address"),
+        ('[pool.a]\ntargets = ["http://[::1"]\n', r"fleet\.toml: pool\.a\.targets: .* is not an address"),
+        ('[sources]\ndns = ["ftp://x"]\n', r"fleet\.toml: sources\.dns: 'ftp://x' is not an address"),
+        (
+            '[sources]\ntargets = ["h:1"]\nbearer_token_file = "/no/such"\n',
+            r"fleet\.toml: sources\.bearer_token_file: The secret in /no/such cannot be read",
+        ),
+        (
+            '[sources]\nprometheus = { url = "http://p:9", bearer_token_file = "/no/such" }\n',
+            r"fleet\.toml: sources\.prometheus\.bearer_token_file: The secret in /no/such cannot be read",
+        ),
+        ('[sources]\nfiles = ["/no/such.json"]\n', r"fleet\.toml: sources\.files: there is no file /no/such\.json"),
+        (
+            '[sources]\ntargets = ["h:1"]\nca_file = "/no/ca.pem"\n',
+            r"fleet\.toml: sources\.ca_file: there is no file /no/ca\.pem",
+        ),
+    ],
+)
+def test_a_source_that_cannot_be_is_told_by_file_and_key(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "fleet.toml"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=said):
+        validate(path)
 
 
 def test_no_source_at_all_is_said(tmp_path: Path) -> None:
