@@ -174,12 +174,16 @@ async def browser(width: int = 1280, height: int = 800) -> AsyncIterator[Browser
             stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE,
         )  # fmt: skip
         try:
-            async with asyncio.timeout(200), aiohttp.ClientSession() as session:
-                place = await _place(process)
-                connection = await session.ws_connect(place, max_msg_size=0)
+            async with (
+                asyncio.timeout(200),
+                aiohttp.ClientSession() as session,
+                session.ws_connect(await _place(process), max_msg_size=0) as connection,
+            ):
                 made = Browser(connection)
-                yield made
-                await made.close()
+                try:
+                    yield made
+                finally:
+                    await made.close()
         finally:
             with suppress(ProcessLookupError):
                 process.kill()
