@@ -44,6 +44,24 @@ async def page(port: int, path: str = "/", **headers: str) -> AsyncIterator[aioh
                 await CLOCK.sleep(0.05)
 
 
+@asynccontextmanager
+async def seat(
+    session: aiohttp.ClientSession, address: str, **headers: str
+) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
+    """A reader's place; the one before may take a moment to leave it, as its process has to end first."""
+    end = CLOCK.monotonic() + 20
+    while True:
+        try:
+            reader = await session.ws_connect(address, headers=headers)
+        except aiohttp.WSServerHandshakeError as busy:
+            assert busy.status == 503 and CLOCK.monotonic() < end
+            await CLOCK.sleep(0.1)
+            continue
+        async with reader:
+            yield reader
+        return
+
+
 async def until(reader: aiohttp.ClientWebSocketResponse, *words: str) -> None:
     """Read the screen until each word was on it. One limit for all: a server's pings begin a receive's own anew."""
     seen = ""
@@ -104,37 +122,26 @@ async def test_pages_of_other_sites_get_nothing(port: int, path: str, headers: d
 async def test_a_console_that_dies_closes_its_readers_page_and_gives_the_place_back(port: int) -> None:
     address = f"ws://127.0.0.1:{port}/ws?width=80&height=24"
     async with page(port), aiohttp.ClientSession() as session, asyncio.timeout(60):
-        async with session.ws_connect(address) as reader:
+        async with seat(session, address) as reader:
             await until(reader, "DEMO")
             (console,) = consoles(port)
             os.kill(console, signal.SIGKILL)
             while (await reader.receive()).type is aiohttp.WSMsgType.BINARY:
                 pass
             assert reader.closed
-        await free_again(session, address)
+        async with seat(session, address) as reader:
+            await until(reader, "DEMO")
 
 
 async def test_a_reader_sees_the_fleet_changes_nothing_and_is_one_of_few(port: int) -> None:
     async with page(port), aiohttp.ClientSession() as session:
         address = f"ws://127.0.0.1:{port}/ws?width=80&height=24"
-        async with session.ws_connect(address, headers={"Origin": f"http://127.0.0.1:{port}"}) as reader:
+        async with seat(session, address, Origin=f"http://127.0.0.1:{port}") as reader:
             await until(reader, "DEMO", "LIVE", "RO")
             await reader.send_json(["stdin", "s"])
             await until(reader, "this console is read-only")
             with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
                 await session.ws_connect(address)
             assert refused.value.status == 503
-        await free_again(session, address)
-
-
-async def free_again(session: aiohttp.ClientSession, address: str) -> None:
-    """The place of a reader who left is the next one's, once the first one's process has ended."""
-    end = CLOCK.monotonic() + 20
-    while True:
-        try:
-            async with session.ws_connect(address) as reader:
-                await until(reader, "DEMO")
-                return
-        except aiohttp.WSServerHandshakeError as busy:
-            assert busy.status == 503 and CLOCK.monotonic() < end
-            await CLOCK.sleep(0.1)
+        async with seat(session, address) as reader:
+            await until(reader, "DEMO")
