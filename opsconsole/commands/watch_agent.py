@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ from opsconsole.errors import OpsConsoleError, UsageError
 
 if TYPE_CHECKING:
     from opsconsole.clock import Clock
+    from opsconsole.config import Loaded
     from opsconsole.control.agent import Build, Parts
     from opsconsole.control.settings import AgentSettings
 
@@ -27,14 +29,16 @@ def main(arguments: list[str] | None = None) -> int:
 
     parser = argparse.ArgumentParser(prog="opsconsole watch")
     parser.add_argument("--data-dir", type=Path, required=True)
-    parser.add_argument("--interval", type=float, default=1.0)
-    parser.add_argument("--slo", default="")
+    parser.add_argument("--interval", type=float)
+    for name in ("--slo", "--prometheus", "--kubernetes", "--config"):
+        parser.add_argument(name, default="")
     parser.add_argument("--fleet", default="watch")
     parser.add_argument("--configured", action="store_true")
     parser.add_argument("addresses", nargs="*")
     given = parser.parse_args(arguments)
     try:
-        return run_agent(*(_configured(given) if given.configured else _addressed(given)))
+        configured = given.configured or given.prometheus or given.kubernetes or given.config
+        return run_agent(*(_configured(given) if configured else _addressed(given)))
     except OpsConsoleError as error:
         sys.stderr.write(f"{error}\n")
         return 2
@@ -53,7 +57,7 @@ def _addressed(given: argparse.Namespace) -> tuple[AgentSettings, Build]:
     settings = AgentSettings(
         data_dir=given.data_dir,
         fleet=given.fleet,
-        interval_s=given.interval,
+        interval_s=given.interval or 1.0,
         mode=Mode.ADVISE,
         pools=(PoolSettings(PoolSpec("default", slos=slos)),),
         parent_pid=os.getppid(),
@@ -68,19 +72,41 @@ def _addressed(given: argparse.Namespace) -> tuple[AgentSettings, Build]:
 
 def _configured(given: argparse.Namespace) -> tuple[AgentSettings, Build]:
     """The configuration's pools and sources, and none of what lets an agent act or be reached from elsewhere."""
-    from opsconsole.config import load
     from opsconsole.control.agent import Parts
     from opsconsole.control.configured import agent_settings, sources
     from opsconsole.control.foresight import Foresight, foresight_options
 
-    flags = {"act.mode": "advise", "act.allow_intents": False, "agent.data_dir": given.data_dir}
-    loaded = load(flags=flags)
+    more = {"agent.data_dir": given.data_dir}
+    if given.interval is not None:
+        more["agent.interval"] = f"{given.interval}s"
+    config = Path(given.config) if given.config else None
+    loaded = loaded_sources(given.addresses, given.prometheus, given.kubernetes, config, more)
     settings = replace(agent_settings(loaded), listen=None, tokens=(), parent_pid=os.getppid())
 
     def build(settings: AgentSettings, clock: Clock) -> Parts:
         return Parts(tuple(sources(loaded, clock)), forecasting=Foresight(foresight_options(settings), clock))
 
     return settings, build
+
+
+def loaded_sources(
+    addresses: list[str],
+    prometheus: str,
+    kubernetes: str,
+    config: Path | None,
+    more: Mapping[str, object] | None = None,
+) -> Loaded:
+    """The configuration with what the command line says over it, for an agent that only looks."""
+    from opsconsole.config import load
+
+    flags = {
+        "act.mode": "advise",
+        "act.allow_intents": False,
+        "sources.targets": addresses or None,
+        "sources.prometheus.url": prometheus or None,
+        "sources.kubernetes.selector": kubernetes or None,
+    }
+    return load(config, flags={**flags, **(more or {})})
 
 
 def parse_slo(text: str) -> tuple[float | None, float | None, float]:

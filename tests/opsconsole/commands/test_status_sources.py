@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import http.server
 import json
+import os
+import re
 import subprocess
 import sys
 import threading
@@ -14,8 +16,13 @@ from typing import Any
 
 import httpx
 import pytest
+from typer.testing import CliRunner
 
+from opsconsole.cli import app
+from opsconsole.client.agent import AgentClient
 from opsconsole.clock import SystemClock
+from opsconsole.domain.records import ReplicaView
+from opsconsole.errors import AgentUnavailable, OpsConsoleError
 from tests.opsconsole.commands.test_serve import Engine, engine, wait_ready
 from tests.opsconsole.observe.pods_server import FakeApi, pod, serving_pods
 from tests.opsconsole.observe.prometheus_server import scraping
@@ -40,8 +47,6 @@ scrape_configs:
 
 def status(*words: str, **env: str) -> tuple[int, Any]:
     """As a person types it, in a process of its own."""
-    import os
-
     command = [sys.executable, "-m", "opsconsole", "status", *words, "--output", "json"]
     done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **env}, timeout=120, check=False)
     assert done.returncode in (0, 1), done.stderr
@@ -176,6 +181,53 @@ def test_kubernetes_pods_are_found_read_and_placed(
     assert views["starting-0"]["state"] == "WARM" and views["starting-0"].get("running") is None
     assert views["dead-0"]["error"].startswith("refused: ")
     assert fake.asked[0]["labelSelector"] == "app=vllm"
+
+
+def test_watch_follows_pods_as_status_does(
+    served: Engine, cluster: tuple[FakeApi, asyncio.AbstractEventLoop], tmp_path: Path
+) -> None:
+    fake, loop = cluster
+    host, _, port = served.url.removeprefix("http://").partition(":")
+    found = pod("ours-0", status__podIP=host, metadata__annotations={"prometheus.io/port": port})
+    loop.call_soon_threadsafe(fake.set, "ADDED", found)
+    command = [sys.executable, "-m", "opsconsole.commands.watch_agent", "--data-dir", str(tmp_path)]
+    env = {**os.environ, "KUBECONFIG": kubeconfig(tmp_path, fake.url), "HOME": str(tmp_path)}
+    process = subprocess.Popen([*command, "--kubernetes", "app=vllm"], env=env, stderr=subprocess.PIPE)
+    try:
+        view = asyncio.run(first_page(str(tmp_path / "agent.sock"), "ours-0"))
+    finally:
+        process.terminate()
+        process.communicate(timeout=20)
+    assert (view.engine, view.node, view.sample and view.sample.output_tokens) == ("opsconsole", "node-1", 35)
+
+
+async def first_page(socket: str, name: str) -> ReplicaView:
+    """A replica as the agent shows it, once it has read its page."""
+    for _ in range(300):
+        try:
+            async with AgentClient(socket) as client:
+                async for snapshot in client.stream():
+                    view = snapshot.replica(name)
+                    if view is not None and view.sample is not None:
+                        return view
+                    assert snapshot.tick < 60, snapshot
+        except AgentUnavailable:
+            await CLOCK.sleep(0.1)
+    raise AssertionError("the agent did not answer")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "Nothing to watch: give addresses, as in `opsconsole watch http://HOST:8000`"),
+        (("--prometheus", "http://p:9090", "--slo", "ttft=1s"), r"write \[slo.NAME\] into the file"),
+        (("--config", "no-such.toml"), "no-such.toml"),
+        (("ftp://x",), "'ftp://x' is not an address"),
+    ],
+)
+def test_what_cannot_be_watched_is_said_before_a_screen_opens(words: tuple[str, ...], said: str) -> None:
+    done = CliRunner().invoke(app, ["watch", *words])
+    assert isinstance(done.exception, OpsConsoleError) and re.search(said, str(done.exception)), done.exception
 
 
 def test_a_cluster_that_refuses_is_said(cluster: tuple[FakeApi, asyncio.AbstractEventLoop], tmp_path: Path) -> None:
