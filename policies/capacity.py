@@ -13,6 +13,7 @@ from dataclasses import replace
 from policies.memory import Memory, Row
 from policies.picture import Picture
 from policies.situation import CapacityFacts, Situation
+from policies.worth import Rates, worth
 
 KEEP_S = 7 * 86400.0
 MOST = 40
@@ -93,6 +94,8 @@ def facts(situation: Situation, memory: Memory) -> CapacityFacts | None:
     full = memory.series(key(situation.pool, situation.model, situation.kind, "full"))
     served = memory.series(key(situation.pool, situation.model, situation.kind, "served"))
     given = situation.capacity
+    if given is not None and given.prompt_share is not None and (full or served):
+        return _rescaled(given, full, served)
     if full:
         at = [INSIDE * _median([row[i] for row in full]) for i in (1, 2, 3)]
         top = [max((row[i] for row in served), default=0.0) for i in (1, 2, 3)]
@@ -117,6 +120,26 @@ def facts(situation: Situation, memory: Memory) -> CapacityFacts | None:
     if best <= given.request_rate:
         return given
     return replace(given, request_rate=best, source="learned", samples=len(served))
+
+
+def _rescaled(given: CapacityFacts, full: tuple[Row, ...], served: tuple[Row, ...]) -> CapacityFacts:
+    """The given capacity, its mix kept, by the one factor that what was seen says it is off by.
+
+    Rates by themselves mislead while the mix moves: a minute of long answers at its limit has few requests a second.
+    """
+    at = [found for row in full if (found := worth(Rates(*row[1:]), given)) is not None]
+    top = [found for row in served if (found := worth(Rates(*row[1:]), given)) is not None]
+    if not at and max(top, default=0.0) <= 1.0:
+        return given
+    factor = max([INSIDE * _median(at) if at else 1.0, *top])
+    return replace(
+        given,
+        request_rate=None if given.request_rate is None else given.request_rate * factor,
+        prompt_rate=None if given.prompt_rate is None else given.prompt_rate * factor,
+        output_rate=None if given.output_rate is None else given.output_rate * factor,
+        source="learned",
+        samples=len(at) or len(top),
+    )
 
 
 def _is_new_high(rows: tuple[Row, ...], row: Row) -> bool:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from policies.situation import LIVE, CapacityFacts, Demand, ReplicaFacts, Situation
 from policies.wording import replicas
+from policies.worth import Rates, worth
 
 Replicas = tuple[ReplicaFacts, ...]
 
@@ -60,22 +61,18 @@ class Picture:
         return None
 
     def utilisation(self, count: int) -> float | None:
-        """The largest known share of `count` replicas' capacity that current demand takes, with backlog left aside."""
-        shares = [need / count for need in self.needs() if count > 0]
-        return max(shares) if shares else None
+        """The known share of `count` replicas' capacity that current demand takes, with backlog left aside."""
+        worth = self.worth()
+        return None if worth is None or count <= 0 else worth / count
 
-    def needs(self, demand: Demand | None = None) -> list[float]:
-        """Replicas' worth of demand by every measure known on both sides: requests, prompt tokens, output tokens."""
+    def worth(self, demand: Demand | None = None) -> float | None:
+        """Replicas' worth of demand, at the low end of what a replica is known to serve."""
         demand, capacity = demand or self.situation.demand, self.capacity
         if capacity is None:
-            return []
-        role = self.situation.role
-        pairs = (
-            (demand.request_rate, capacity.request_rate),
-            (demand.prompt_rate, None if role == "decode" else capacity.prompt_rate),
-            (demand.output_rate, None if role == "prefill" else capacity.output_rate),
-        )
-        return [rate / (per * capacity.low) for rate, per in pairs if rate is not None and per is not None and per > 0]
+            return None
+        rates = Rates(demand.request_rate, demand.prompt_rate, demand.output_rate)
+        found = worth(rates, capacity, self.situation.role)
+        return None if found is None else found / capacity.low
 
 
 def draw(

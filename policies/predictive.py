@@ -13,12 +13,13 @@ from dataclasses import dataclass
 
 from policies.decision import Input, RuleResult, Verdict
 from policies.memory import Memory
-from policies.outlook import Path, at, path
+from policies.outlook import Path, path
 from policies.picture import Picture
-from policies.situation import CapacityFacts, Outlook
+from policies.situation import CapacityFacts
 from policies.wording import number, percent, seconds
 
 REQUESTS, PROMPT, OUTPUT = "requests/s", "prompt tokens/s", "output tokens/s"
+WORTH = "replicas' worth"  # unit of prompts and answers taken as one load
 KEEP_LEADS = 2.0  # what is needed within this many leads is not given back
 
 
@@ -29,25 +30,22 @@ def forecast_floor(picture: Picture, memory: Memory) -> tuple[RuleResult, Memory
     usable = _usable(picture, level)
     if not usable:
         return RuleResult("forecast", (), None, Verdict.UNKNOWN, _why_not(picture)), memory
-    interval = situation.interval_s
     start, worth, lead, binding = _starts(picture, usable)
     soon = max(r.path.highest(0.0, KEEP_LEADS * picture.lead_s) / r.per for r in usable)
     keep = min(situation.want, _ceil(soon))
     wants = max(start, keep)
-    outlook, per = binding.outlook, binding.per
-    value = binding.path.highest(lead, lead + interval)
-    median = at(outlook, lead, 0.5)
+    value = binding.path.highest(lead, lead + situation.interval_s)
     inputs = (
         Input("lead", lead, "s"),
         Input("quantile", level, "share"),
-        Input("forecast", value, outlook.unit),
-        Input("median", median, outlook.unit),
-        Input("capacity", per, f"{outlook.unit} a replica"),
+        Input("forecast", value, binding.unit),
+        Input("median", binding.median.at(lead), binding.unit),
+        Input("capacity", binding.per, f"{binding.unit} a replica"),
     )
     assumed = " (assumed)" if picture.lead_assumed else ""
     text = (
-        f"forecast {percent(level)} quantile in {seconds(lead)}{assumed} is {number(value)} {outlook.unit} "
-        f"({outlook.model}), {number(worth)} replicas' worth, wants {start}"
+        f"forecast {percent(level)} quantile in {seconds(lead)}{assumed} is {number(value)} {binding.unit} "
+        f"({binding.model}), {number(worth)} replicas' worth, wants {start}"
     )
     if keep > start:
         text += f"; {number(soon)} replicas' worth within {seconds(KEEP_LEADS * picture.lead_s)} keeps {keep}"
@@ -57,10 +55,12 @@ def forecast_floor(picture: Picture, memory: Memory) -> tuple[RuleResult, Memory
 
 @dataclass(frozen=True, slots=True)
 class _Readable:
-    """A forecast of one unit, its chosen quantile, and what a replica does of that unit."""
+    """A forecast's chosen quantile and its median, and what a replica does of that unit."""
 
-    outlook: Outlook
+    unit: str
+    model: str
     path: Path
+    median: Path
     per: float
 
 
@@ -85,19 +85,34 @@ def _starts(picture: Picture, usable: list[_Readable]) -> tuple[int, float, floa
 
 
 def _usable(picture: Picture, level: float) -> list[_Readable]:
-    """Forecasts that can be read and for whose unit a replica's capacity is known."""
+    """Forecasts that can be read and for whose unit a replica's capacity is known; tokens as one where they add up."""
     capacity = picture.capacity
     if capacity is None:
         return []
-    found = []
+    found = {}
     for unit, rate in _rates(picture, capacity):
         outlook = picture.situation.outlooks.get(unit)
         if outlook is None or rate is None or rate <= 0:
             continue
-        quantile = path(outlook, level)
-        if quantile is not None:
-            found.append(_Readable(outlook, quantile, rate * capacity.low))
-    return found
+        quantile, median = path(outlook, level), path(outlook, 0.5)
+        if quantile is not None and median is not None:
+            found[unit] = _Readable(outlook.unit, outlook.model, quantile, median, rate * capacity.low)
+    share = capacity.prompt_share
+    if share is not None and PROMPT in found and OUTPUT in found:
+        return [_together(found[PROMPT], found[OUTPUT], share)]
+    return list(found.values())
+
+
+def _together(prompt: _Readable, output: _Readable, share: float) -> _Readable:
+    """Prompts and answers as one load in replicas' worth. Quantiles add up as if both were high at once."""
+
+    def add(one: Path, other: Path) -> Path:
+        leads = tuple(sorted({*one.leads, *other.leads}))
+        each = (share * one.at(lead) / prompt.per + (1.0 - share) * other.at(lead) / output.per for lead in leads)
+        return Path(leads, tuple(each))
+
+    model = prompt.model if prompt.model == output.model else f"{prompt.model}, {output.model}"
+    return _Readable(WORTH, model, add(prompt.path, output.path), add(prompt.median, output.median), 1.0)
 
 
 def _rates(picture: Picture, capacity: CapacityFacts) -> tuple[tuple[str, float | None], ...]:

@@ -99,7 +99,7 @@ def demand(picture: Picture, memory: Memory) -> Told:
     """What surely arrives now, in replicas' worth of learned capacity. Only where capacity is known."""
     capacity = picture.capacity
     sure, memory = steady(picture, memory)
-    needs = picture.needs(sure)
+    worth = picture.worth(sure)
     rate = picture.situation.demand.request_rate
     per = None if capacity is None else capacity.request_rate
     inputs = (
@@ -109,10 +109,9 @@ def demand(picture: Picture, memory: Memory) -> Told:
         Input("capacity_low", None if capacity is None else capacity.low, "share"),
         Input("capacity_high", None if capacity is None else capacity.high, "share"),
     )
-    if not needs or capacity is None:
+    if worth is None or capacity is None:
         why = "capacity of a replica is not known yet" if capacity is None else "demand is unknown"
         return RuleResult("demand", inputs, None, Verdict.UNKNOWN, why), memory
-    worth = max(needs)
     wants = math.ceil(worth - 1e-9)
     words = (
         f"demand {number(sure.request_rate)} requests/s is {number(worth)} replicas' worth ({capacity.source} capacity)"

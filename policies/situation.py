@@ -146,6 +146,7 @@ class CapacityFacts:
     samples: int = 0
     idle_ttft: float | None = None  # s, a lone request on an idle replica
     idle_tpot: float | None = None  # s
+    prompt_share: float | None = None  # of a replica's time at this capacity that prompts take; answers take the rest
 
 
 @dataclass(frozen=True, slots=True)

@@ -179,6 +179,7 @@ class Latency:
             source="bench",
             idle_ttft=float(np.median(self._tail(1, 0, 3)[0])),
             idle_tpot=self.step(0.0),
+            prompt_share=self.lengths.prompt * self.token_s / self.work(self.lengths.prompt, self.lengths.output),
         )
 
 

@@ -1,0 +1,43 @@
+"""How many replicas' worth a demand is, from what one replica serves.
+
+Prompts and answers share a replica's time, so where the share of each is known their loads add up. Where it is not,
+the largest ratio counts, which is safe and buys too much whenever the mix moves away from the one the capacity was
+measured on. It must not know where rates come from. The trap: a ratio to an unknown capacity is unknown, not 0.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from policies.situation import CapacityFacts
+
+
+class Rates(NamedTuple):
+    """Requests, prompt tokens and output tokens a second; None is unknown."""
+
+    request: float | None = None
+    prompt: float | None = None
+    output: float | None = None
+
+
+def ratios(rates: Rates, capacity: CapacityFacts, role: str | None = None) -> Rates:
+    """Each rate over what a replica does of it: a prefill pool only reads, a decode pool only writes."""
+    return Rates(
+        _over(rates.request, capacity.request_rate),
+        None if role == "decode" else _over(rates.prompt, capacity.prompt_rate),
+        None if role == "prefill" else _over(rates.output, capacity.output_rate),
+    )
+
+
+def worth(rates: Rates, capacity: CapacityFacts, role: str | None = None) -> float | None:
+    """Replicas' worth; None where no rate meets a known capacity. More of any rate is never worth less."""
+    found = ratios(rates, capacity, role)
+    share = capacity.prompt_share
+    if share is not None and found.prompt is not None and found.output is not None:
+        return share * found.prompt + (1.0 - share) * found.output
+    known = [ratio for ratio in found if ratio is not None]
+    return max(known) if known else None
+
+
+def _over(rate: float | None, per: float | None) -> float | None:
+    return rate / per if rate is not None and per is not None and per > 0 else None
