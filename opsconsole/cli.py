@@ -110,6 +110,7 @@ def console(
     read_only: bool = typer.Option(False, "--read-only", help="Offer no action that changes anything."),
     theme: str = typer.Option("", "--theme", help="dark, light, contrast, cvd or mono."),
     glyphs: str = typer.Option("", "--glyphs", help="block or ascii."),
+    no_mouse: bool = typer.Option(False, "--no-mouse", help="Leave the mouse to the terminal, to select text."),
     lean: bool = typer.Option(False, "--lean", help="For a slow line: ASCII, and few repaints."),
     version: bool = typer.Option(False, "--version", callback=_print_version, is_eager=True, help="Print the version."),
 ) -> None:
@@ -129,7 +130,7 @@ def console(
       opsconsole lint prompts.jsonl
     """
     if ctx.invoked_subcommand is not None:
-        if attach or demo or read_only or theme or glyphs or lean:
+        if attach or demo or read_only or theme or glyphs or lean or no_mouse:
             raise UsageError(
                 f"The console's options belong behind the command: opsconsole {ctx.invoked_subcommand} ..."
             )
@@ -137,8 +138,9 @@ def console(
     from opsconsole.commands import tui_cmd
 
     code = tui_cmd.run(
-        attach or None, demo=demo, read_only=read_only, theme=theme or None, glyphs=glyphs or None, lean=lean
-    )
+        attach or None, demo=demo, read_only=read_only, theme=theme or None, glyphs=glyphs or None, lean=lean,
+        no_mouse=no_mouse,
+    )  # fmt: skip
     raise typer.Exit(code)
 
 

@@ -26,8 +26,11 @@ if TYPE_CHECKING:
 def run(
     address: str | None, *, demo: bool = False, read_only: bool = False, theme: str | None = None,
     glyphs: str | None = None, replicas: int = 8, pools: int = 1, lean: bool = False,
+    no_mouse: bool = False,
 ) -> int:  # fmt: skip
     """Show the console until it is left; the exit code."""
+    if no_mouse:
+        os.environ["OPSCONSOLE_NO_MOUSE"] = "1"
     if lean:
         go_lean(os.environ)
         glyphs = glyphs or "ascii"

@@ -154,7 +154,7 @@ def prefixes(world: World, snapshot: FleetSnapshot, cells: int, room: int) -> li
     """The prefixes that many requests share, most saved first; why there are none where nobody tells them."""
     if not world.prefixes:
         words = "nobody tells prefixes: the router of `opsconsole up` does; vLLM and others export totals only"
-        return [(Cell(f" {words}", "dim"),)]
+        return [(Cell(f" {piece}", "dim"),) for piece in wrap(words, cells - 2)][: max(1, room)]
     known = {r.replica: r.replica.rsplit("-", 1)[-1] for r in snapshot.replicas}
     head = left(" PREFIX ID", 15) + right("TOKENS", 7) + right("REQUESTS", 10) + right("FORKS", 7) + right("LAST", 8)
     out: list[Line] = [(Cell(head + "  ON", "dim"),)]
@@ -178,15 +178,14 @@ def advice(world: World, snapshot: FleetSnapshot, cells: int, room: int) -> list
             break
     if not world.findings:
         words = "no findings: `up --capture` lets the linter look at traffic, `opsconsole lint` at sources and logs"
-        out.append((Cell(f" {words}", "dim"),))
+        out += [(Cell(f" {piece}", "dim"),) for piece in wrap(words, cells - 2)]
     for pool in snapshot.pools:
         if len(out) >= room or not pool.hit_rate or pool.ready < 1:
             break
         cold = pool.hit_rate * pool.ready / (pool.ready + 1)
-        words = (
-            f"{clean(pool.pool)}: one more replica starts cold; until it is warm expect {fmt.percent(pool.hit_rate)}%"
-        )
-        out.append((Cell(f"   {words} -> {fmt.percent(cold)}% hits", "dim"),))
+        change = f"{fmt.percent(pool.hit_rate)}% -> {fmt.percent(cold)}%"
+        words = f"{clean(pool.pool)}: one more replica starts cold; expect hits of {change} until it is warm"
+        out += [(Cell(f"   {piece}", "dim"),) for piece in wrap(words, cells - 4)]
     return out[: max(1, room)]
 
 

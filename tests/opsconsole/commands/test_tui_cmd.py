@@ -54,12 +54,15 @@ def test_the_options_reach_the_console(asked: list[tuple[Any, ...]]) -> None:
     words = ["--demo", "--read-only", "--theme", "light", "--glyphs", "ascii"]
     assert CliRunner().invoke(app, words).exit_code == 0
     assert CliRunner().invoke(app, ["--attach", "http://agent:9400"]).exit_code == 0
-    assert CliRunner().invoke(app, ["--lean"]).exit_code == 0
-    plain = {"demo": False, "read_only": False, "theme": None, "glyphs": None, "lean": False}
+    assert CliRunner().invoke(app, ["--lean", "--no-mouse"]).exit_code == 0
+    plain = {"demo": False, "read_only": False, "theme": None, "glyphs": None, "lean": False, "no_mouse": False}
     assert asked == [
-        (None, {"demo": True, "read_only": True, "theme": "light", "glyphs": "ascii", "lean": False}),
+        (
+            None,
+            {"demo": True, "read_only": True, "theme": "light", "glyphs": "ascii", "lean": False, "no_mouse": False},
+        ),
         ("http://agent:9400", plain),
-        (None, {**plain, "lean": True}),
+        (None, {**plain, "lean": True, "no_mouse": True}),
     ]
 
 
@@ -194,3 +197,12 @@ def test_up_refuses_a_screen_that_nobody_would_see(monkeypatch: pytest.MonkeyPat
     streams(monkeypatch, stdin, stdout, stderr=False)
     with pytest.raises(UsageError, match="needs a terminal"):
         up._screen()
+
+
+def test_no_mouse_reaches_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[str] = []
+    monkeypatch.setenv("OPSCONSOLE_NO_MOUSE", "")
+    monkeypatch.setattr(tui_cmd, "check_terminal", lambda: None)
+    monkeypatch.setattr(tui_cmd, "show", lambda *given: shown.append(os.environ["OPSCONSOLE_NO_MOUSE"]) or 0)
+    assert tui_cmd.run("/run/agent.sock", no_mouse=True) == 0
+    assert shown == ["1"]
