@@ -16,7 +16,7 @@ export TOKENIZERS_PARALLELISM := false
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test check format lint types contracts unit clean controlplane test-single-node test-kubernetes test-keda soak-kubernetes test-real-engines bench-forecast bench-single-node bench-engine bench-observe bench-tui bench-lint bench-simulate
+.PHONY: help install run test check format lint types contracts unit clean proof controlplane test-single-node test-kubernetes test-keda soak-kubernetes test-real-engines bench-forecast bench-single-node bench-engine bench-observe bench-tui bench-lint bench-simulate
 
 help: ## List the tasks
 	@grep -hE '^[a-zA-Z_-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-zA-Z_-]+):.*## (.*)/  \1\t\2/' | expand -t 20
@@ -89,6 +89,9 @@ bench-tui: install ## Cost of the console at 1 to 1,000 replicas, and beside oth
 
 bench-simulate: install ## Simulated requests a second on one core, by load and fleet
 	@$(BIN)/python tests/bench/bench_simulate.py $(BENCH_ARGS)
+
+proof: install ## Every law on the proof set, resumable over days: OPSCONSOLE_TRACES=FOLDER, PROOF_ARGS="--cold-start 300s"
+	@nice -n 19 env OMP_NUM_THREADS=1 $(BIN)/opsconsole simulate proof $(PROOF_ARGS)
 
 bench-lint: install ## Speed of the linter, by input
 	@$(BIN)/python tests/bench/bench_lint.py $(BENCH_ARGS)

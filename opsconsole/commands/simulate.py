@@ -84,3 +84,89 @@ def backtest(
         found = part(read(name, seed, query, moments(history)), window)
         loads.append(found.without_tokens() if requests_only else found)
     typer.echo(backtest_text(loads, options, output, html))
+
+
+@app.command()
+def proof(
+    folder: Annotated[
+        Path | None, typer.Argument(metavar="FOLDER", envvar="OPSCONSOLE_TRACES", help="Of the proof set's traces.")
+    ] = None,
+    cold_start: Annotated[str, typer.Option("--cold-start", metavar="TIME,...")] = "120s,300s,600s",
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where proof.json and proof.html go.")] = Path(
+        "docs/proof"
+    ),
+    cache: Annotated[
+        Path, typer.Option("--cache", metavar="DIR", help="Finished cells; a stopped run goes on.")
+    ] = Path(".proof"),
+    processes: Annotated[int, typer.Option("--processes", min=1)] = 2,
+    law: Annotated[str, typer.Option("--policy", metavar="NAME,...", help="Only these laws.")] = "",
+) -> None:
+    """Every law on the proof set, its knob swept, at each cold start; resumable.
+
+    Examples:
+
+      OPSCONSOLE_TRACES=~/traces opsconsole simulate proof
+
+      opsconsole simulate proof ~/traces --cold-start 300s --policy oracle,keda-epp,predictive
+    """
+    from opsconsole.commands.simulate_run import laws_of, moments
+    from opsconsole.simulate.proof import LAWS, run_proof
+
+    if folder is None:
+        raise UsageError("give the folder of the proof set's traces, or set OPSCONSOLE_TRACES to it.")
+    starts = [moments(word) for word in cold_start.split(",") if word.strip()]
+    chosen = laws_of(law) if law else LAWS
+    text = run_proof(folder, cache, out, starts, processes, lambda line: typer.echo(line, err=True), chosen)
+    typer.echo(text)
+
+
+@app.command()
+def agreement(
+    traces: Traces,
+    policy: Annotated[str, typer.Option("--policy", metavar="NAME,...")] = "static,keda-epp,reactive",
+    cold_start: Annotated[str, typer.Option("--cold-start", metavar="TIME")] = "120s",
+    window: Annotated[str, typer.Option("--window", metavar="FROM,TO", help="Of each trace.")] = "0h,2h",
+    fleet: Annotated[float, typer.Option("--fleet", help="Replicas the clairvoyant schedule needs on average.")] = 6.0,
+    seed: Annotated[int, typer.Option("--seed")] = 1,
+) -> None:
+    """Both fidelities on the same windows: attainment within 2 points, GPU-hours within 3 %.
+
+    Examples:
+
+      opsconsole simulate agreement synthetic:diurnal synthetic:walk synthetic:bursts
+    """
+    from opsconsole.commands.simulate_run import laws_of, moments, part, read
+    from opsconsole.simulate.agreement import as_text, compare
+
+    chosen = laws_of(policy)
+    loads = [part(read(name, seed, "", 0.0), window) for name in traces]
+    found = [row for load in loads for row in compare(load, chosen, moments(cold_start), fleet, seed)]
+    typer.echo(as_text(found))
+    if not all(row.agrees for row in found):
+        raise typer.Exit(1)
+
+
+@app.command()
+def validate(
+    full: Annotated[bool, typer.Option("--full", help="The long runs against the formulas too: some minutes.")] = False,
+    engine: Annotated[bool, typer.Option("--engine", help="And the embedded engine on this machine.")] = False,
+    seconds: Annotated[float, typer.Option("--seconds", min=10, help="Of load for --engine.")] = 60.0,
+    seed: Annotated[int, typer.Option("--seed")] = 1,
+) -> None:
+    """Climb the ladder a simulation must climb: theory, conservation, the engine itself.
+
+    Examples:
+
+      opsconsole simulate validate --full
+
+      opsconsole simulate validate --engine --seconds 120
+    """
+    from opsconsole.commands.simulate_validate import check_engine, climb
+
+    lines, good = climb(full, seed)
+    if engine:
+        more, held = check_engine(seconds, seed, lambda line: typer.echo(line, err=True))
+        lines, good = (*lines, *more), good and held
+    typer.echo("\n".join(lines))
+    if not good:
+        raise typer.Exit(1)

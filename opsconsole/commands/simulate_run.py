@@ -51,10 +51,7 @@ class Options:
         cls, *, policies: str, cold_starts: str, fidelity: str, scale: float, fleet: float, swept: bool,
         lengths: tuple[float, float], bounds: tuple[str, str, str], seed: int, cache: Path | None,
     ) -> Options:  # fmt: skip
-        laws = tuple(word.strip() for word in policies.split(",") if word.strip())
-        for law in laws:
-            if law not in names():
-                raise UsageError(f"policy {law!r} is unknown: use one of {', '.join(names())}.")
+        laws = laws_of(policies)
         starts = tuple(moments(word) for word in cold_starts.split(",") if word.strip())
         if not laws or not starts:
             raise UsageError("a backtest needs at least one --policy and one --cold-start.")
@@ -71,6 +68,15 @@ class Options:
     @property
     def needs(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(need for law in self.policies for need in REGISTRY[law].needs))
+
+
+def laws_of(words: str) -> tuple[str, ...]:
+    """Laws by their names, all of them known."""
+    laws = tuple(word.strip() for word in words.split(",") if word.strip())
+    for law in laws:
+        if law not in names():
+            raise UsageError(f"policy {law!r} is unknown: use one of {', '.join(names())}.")
+    return laws
 
 
 def moments(text: str) -> float:

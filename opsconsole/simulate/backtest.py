@@ -184,7 +184,8 @@ def run(
         return simulate_fluid(found.load, handle, settings, found.latency)
     from opsconsole.simulate.run import simulate
 
-    return simulate(arrivals(found.load, seed), handle, settings)
+    ends = replace(settings, until_s=found.load.trace.seconds)
+    return simulate(arrivals(found.load, seed), handle, ends)
 
 
 def arrivals(load: Load, seed: int) -> list[Arrival]:

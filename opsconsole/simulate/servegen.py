@@ -24,13 +24,13 @@ def read_servegen(path: Path, seed: int) -> Trace:
     files = sorted(path.glob("chunk-*-trace.csv"), key=lambda file: _number(file))
     if not files:
         raise UsageError(f"{path} holds no chunk-*-trace.csv: it is no ServeGen directory.")
-    random = np.random.default_rng(seed)
+    draw = np.random.default_rng(seed)
     total: Floats | None = None
     prompts = outputs = np.zeros(0)
     for file in files:
         step, rates, cvs = _windows(file)
         per = round(step / BIN_S)
-        counts = _counts(np.repeat(rates, per) * BIN_S, np.repeat(cvs, per), random)
+        counts = _counts(np.repeat(rates, per) * BIN_S, np.repeat(cvs, per), draw)
         mean_prompt, mean_output = _lengths(file, np.arange(counts.size) * BIN_S)
         if total is None:
             total, prompts, outputs = np.zeros(counts.size), np.zeros(counts.size), np.zeros(counts.size)
@@ -71,11 +71,11 @@ def _windows(file: Path) -> tuple[float, Floats, Floats]:
     return float(gaps[0]), np.array(rates), np.array(cvs)
 
 
-def _counts(means: Floats, cvs: Floats, random: np.random.Generator) -> Floats:
+def _counts(means: Floats, cvs: Floats, draw: np.random.Generator) -> Floats:
     """Counts with the mean and the dispersion of a renewal process: Poisson at cv 1, a gamma mixture above."""
     spread = np.maximum(0.0, cvs * cvs - 1.0)
-    level = np.where(spread > 0, random.gamma(np.maximum(means / np.maximum(spread, 1e-9), 1e-9)) * spread, means)
-    return random.poisson(np.where(means > 0, level, 0.0)).astype(np.float64)
+    level = np.where(spread > 0, draw.gamma(np.maximum(means / np.maximum(spread, 1e-9), 1e-9)) * spread, means)
+    return draw.poisson(np.where(means > 0, level, 0.0)).astype(np.float64)
 
 
 def _lengths(file: Path, times: Floats) -> tuple[Floats, Floats]:

@@ -1,0 +1,161 @@
+"""The whole table: every law with its knob, on the proof set, at each cold start, over several processes and days.
+
+Cells are filed as they finish, so a run that is stopped goes on where it was, and the report is written again whenever
+a trace and start are complete. The trap: two processes must not make the same forecast twice, so forecasts come first.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from functools import lru_cache
+from multiprocessing import get_context
+from pathlib import Path
+
+from opsconsole.errors import UsageError
+from opsconsole.simulate.backtest import Stage, stage
+from opsconsole.simulate.cells import Drawer, forecast_version
+from opsconsole.simulate.html import grid, page
+from opsconsole.simulate.importers import read_trace
+from opsconsole.simulate.price import Start, price, sentences, to_json
+from opsconsole.simulate.report import Table, table_of
+from opsconsole.simulate.settings import SloBounds
+from opsconsole.simulate.sweep import Bench, Cell, sweep
+from opsconsole.simulate.traces import Trace, shuffled
+from opsconsole.simulate.verdict import COLUMNS, judge, missed, rows
+
+LAWS = (
+    "oracle", "bound", "static", "hpa-queue", "hpa-kv", "hpa-gpu", "hpa-ttft", "keda-epp", "kpa", "wva-v2",
+    "dynamo-constant", "dynamo-arima", "dynamo-kalman", "reactive", "predictive",
+)  # fmt: skip
+NEEDS = ("kalman", "arima")
+CONTROL_START_S = 300.0
+CONTROL_LAWS = ("oracle", "reactive", "predictive")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One load of the proof set."""
+
+    file: str
+    requests_only: bool = False
+    shuffled: bool = False  # the control: bins in random order
+
+
+LARGE, SMALL = "servegen_m-large.recon_agg10s.csv.gz", "servegen_m-small.recon_agg10s.csv.gz"
+NASA, TWITTER = "nasa_1995_jul.agg10s.csv.gz", "twitter_stream_2021_08.agg10s.csv.gz"
+PROOF_SET = (
+    Entry(LARGE), Entry(TWITTER), Entry(LARGE, requests_only=True), Entry(SMALL), Entry(NASA),
+    Entry(SMALL, requests_only=True),
+)  # fmt: skip
+CONTROLS = (Entry(LARGE, shuffled=True), Entry(TWITTER, shuffled=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One law on one load at one start; no law: only the forecasts."""
+
+    folder: str
+    cache: str
+    entry: Entry
+    cold_s: float = 0.0
+    law: str = ""
+
+
+def run_proof(
+    folder: Path, cache: Path, out: Path, cold_starts: Sequence[float], processes: int,
+    told: Callable[[str], None], laws: Sequence[str] = LAWS, entries: Sequence[Entry] = PROOF_SET,
+    controls: Sequence[Entry] = CONTROLS,
+) -> str:  # fmt: skip
+    """Run what is not filed yet, write the reports, and return the summary as text."""
+    absent = [e.file for e in (*entries, *controls) if not (folder / e.file).is_file()]
+    if absent:
+        raise UsageError(f"{folder} lacks {', '.join(dict.fromkeys(absent))}: give the traces' folder.")
+    groups: list[tuple[Entry, float, tuple[str, ...]]] = [(e, c, tuple(laws)) for c in cold_starts for e in entries]
+    groups += [(e, CONTROL_START_S, tuple(law for law in CONTROL_LAWS if law in laws)) for e in controls]
+    tasks = [Task(str(folder), str(cache), e, c, law) for e, c, some in groups for law in some]
+    done: dict[Task, list[Cell]] = {}
+    tables: dict[int, Table] = {}
+    text = ""
+    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+        first = [Task(str(folder), str(cache), e) for e in dict.fromkeys((*entries, *controls))]
+        for future in as_completed([pool.submit(_forecast, task) for task in first]):
+            told(f"forecasts of {future.result()}")
+        waiting = {pool.submit(_cells, task): task for task in tasks}
+        for future in as_completed(waiting):
+            task = waiting[future]
+            done[task] = future.result()
+            told(f"{task.entry.file} {task.cold_s:g} s {task.law}: {len(done[task])} cells")
+            for number in _complete(groups, done, tables, str(folder), str(cache)):
+                entry, cold_s, some = groups[number]
+                cells = [c for law in some for c in done[Task(str(folder), str(cache), entry, cold_s, law)]]
+                found = _stage(str(folder), str(cache), entry)
+                tables[number] = table_of(found, cold_s, "fluid", SloBounds(), cells)
+                text = write(out, [tables[i] for i in sorted(tables)])
+    return text
+
+
+def _complete(
+    groups: Sequence[tuple[Entry, float, tuple[str, ...]]], done: dict[Task, list[Cell]], tables: dict[int, Table],
+    folder: str, cache: str,
+) -> Iterator[int]:  # fmt: skip
+    for number, (entry, cold_s, some) in enumerate(groups):
+        if number not in tables and all(Task(folder, cache, entry, cold_s, law) in done for law in some):
+            yield number
+
+
+def _forecast(task: Task) -> str:
+    return _stage(task.folder, task.cache, task.entry).load.trace.label
+
+
+def _cells(task: Task) -> list[Cell]:
+    found = _stage(task.folder, task.cache, task.entry)
+    bench = Bench(found, task.cold_s, SloBounds(), drawer=Drawer(Path(task.cache) / "cells"))
+    return list(sweep(bench, task.law))
+
+
+@lru_cache(maxsize=2)
+def _stage(folder: str, cache: str, entry: Entry) -> Stage:
+    trace = _trace(Path(folder), entry)
+    return stage(trace, needs=NEEDS, cache=Path(cache) / "forecasts", version=forecast_version())
+
+
+def _trace(folder: Path, entry: Entry) -> Trace:
+    trace = read_trace(folder / entry.file)
+    if entry.requests_only:
+        trace = trace.without_tokens()
+    return shuffled(trace, seed=1) if entry.shuffled else trace
+
+
+def write(out: Path, tables: Sequence[Table]) -> str:
+    """`proof.json` and `proof.html` in `out`; the summary as text."""
+    verdicts = [judge(table) for table in tables]
+    starts: dict[str, list[Start]] = {t.trace: [] for t in tables}
+    for table in tables:
+        starts[table.trace] += [
+            price(c.policy, table.cold_s, c.outcome) for c in table.cells if c.policy == "predictive" and c.knob is None
+        ]
+    lost = missed(verdicts)
+    summary = [COLUMNS, *rows(verdicts)]
+    out.mkdir(parents=True, exist_ok=True)
+    found = {
+        "verdicts": [v.to_json() for v in verdicts],
+        "missed": list(lost),
+        "starts": {trace: to_json(some) for trace, some in starts.items()},
+        "tables": [t.to_json() for t in tables],
+    }
+    _replace(out / "proof.json", json.dumps(found, indent=1, sort_keys=True) + "\n")
+    prices = [line for trace, some in starts.items() for line in (f"{trace}:", *sentences(some))]
+    words = [f"<p>{line}</p>" for line in ("missed: " + ("none" if not lost else "; ".join(lost)), *prices)]
+    _replace(out / "proof.html", page(tables, "Proof", [grid(COLUMNS, summary[1:]), *words]))
+    widths = [max(len(row[i]) for row in summary) for i in range(len(COLUMNS))]
+    lines = ["  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in summary]
+    return "\n".join([*lines, "", *(lost or ("every promise kept",)), "", *prices])
+
+
+def _replace(path: Path, text: str) -> None:
+    part = path.with_name(path.name + ".part")
+    part.write_text(text, encoding="utf-8")
+    part.replace(path)

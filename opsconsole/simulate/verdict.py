@@ -1,0 +1,150 @@
+"""What a set of cells says of our law against the others: GPU-hours at equal attainment, and what was promised.
+
+Pure arithmetic on finished cells. The trap: a comparison with the best law in hindsight lets the rival choose its knob
+after the fact and its law after that; ours gives its knob the same freedom and its law none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from opsconsole.simulate.pareto import cost_at
+from opsconsole.simulate.report import Table
+
+OURS, REACTIVE = "predictive", "reactive"
+HINDSIGHT = frozenset({"oracle", "bound"})
+LEAST_PUBLISHED, LEAST_SWEPT, MOST_ORACLE = 0.15, 0.05, 1.8
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """One trace at one start. Hours are GPU-hours at the target; gains are shares of the rival's hours."""
+
+    trace: str
+    cold_s: float
+    target: float
+    ours: float | None
+    published_law: str | None  # the cheapest that meets the target as published
+    published: float | None
+    published_attained: float | None
+    swept_law: str | None  # the cheapest at the target with its own knob turned in hindsight
+    swept: float | None
+    reactive: float | None
+    oracle: float | None
+    oracle_attained: float | None
+
+    @property
+    def gain_published(self) -> float | None:
+        return _gain(self.ours, self.published)
+
+    @property
+    def gain_swept(self) -> float | None:
+        return _gain(self.ours, self.swept)
+
+    @property
+    def gain_reactive(self) -> float | None:
+        """What the forecast itself is worth: against the same law without it."""
+        return _gain(self.ours, self.reactive)
+
+    @property
+    def times_oracle(self) -> float | None:
+        return self.ours / self.oracle if self.ours is not None and self.oracle else None
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self) | {
+            "gain_published": self.gain_published,
+            "gain_swept": self.gain_swept,
+            "gain_reactive": self.gain_reactive,
+            "times_oracle": self.times_oracle,
+        }
+
+
+def judge(table: Table) -> Verdict:
+    target = table.slo.target
+    rivals = [c for c in table.cells if c.policy not in HINDSIGHT | {OURS, REACTIVE}]
+    met = [c for c in rivals if c.knob is None and c.point.attainment >= target]
+    best = min(met, key=lambda c: c.point.gpu_hours, default=None)
+    costs = {
+        name: cost_at([c.point for c in rivals if c.policy == name], target).gpu_hours
+        for name in dict.fromkeys(c.policy for c in rivals)
+    }
+    known = {name: hours for name, hours in costs.items() if hours is not None}
+    swept = min(known, key=lambda name: known[name], default=None)
+    oracle = next((c.point for c in table.cells if c.policy == "oracle"), None)
+    return Verdict(
+        trace=table.trace,
+        cold_s=table.cold_s,
+        target=target,
+        ours=_cost(table, OURS),
+        published_law=None if best is None else best.policy,
+        published=None if best is None else best.point.gpu_hours,
+        published_attained=None if best is None else best.point.attainment,
+        swept_law=swept,
+        swept=None if swept is None else known[swept],
+        reactive=_cost(table, REACTIVE),
+        oracle=None if oracle is None else oracle.gpu_hours,
+        oracle_attained=None if oracle is None else oracle.attainment,
+    )
+
+
+def _cost(table: Table, name: str) -> float | None:
+    return cost_at([c.point for c in table.cells if c.policy == name], table.slo.target).gpu_hours
+
+
+def _gain(ours: float | None, theirs: float | None) -> float | None:
+    return 1.0 - ours / theirs if ours is not None and theirs else None
+
+
+COLUMNS = (
+    "trace", "start", "ours GPU-h", "x oracle", "best published", "gain", "best swept", "gain", "reactive", "gain",
+)  # fmt: skip
+
+
+def rows(verdicts: Sequence[Verdict]) -> list[tuple[str, ...]]:
+    """The summary, a line a trace and start."""
+    return [
+        (
+            v.trace,
+            f"{v.cold_s:g} s",
+            _hours(v.ours),
+            "-" if v.times_oracle is None else f"{v.times_oracle:.2f}",
+            _named(v.published_law, v.published),
+            _percent(v.gain_published),
+            _named(v.swept_law, v.swept),
+            _percent(v.gain_swept),
+            _hours(v.reactive),
+            _percent(v.gain_reactive),
+        )
+        for v in verdicts
+    ]
+
+
+def missed(verdicts: Sequence[Verdict]) -> tuple[str, ...]:
+    """Where a promise is not kept, in words; empty when all are."""
+    found = []
+    for v in verdicts:
+        where = f"{v.trace} at {v.cold_s:g} s"
+        if v.ours is None:
+            found.append(f"{where}: our law reached {100 * v.target:g} % at no value of its knob")
+            continue
+        if v.gain_published is not None and v.gain_published < LEAST_PUBLISHED:
+            found.append(f"{where}: {_percent(v.gain_published)} against {v.published_law} as published, 15 % promised")
+        if v.gain_swept is not None and v.gain_swept < LEAST_SWEPT:
+            found.append(f"{where}: {_percent(v.gain_swept)} against {v.swept_law} swept, 5 % promised")
+        if v.cold_s == 300.0 and v.times_oracle is not None and v.times_oracle > MOST_ORACLE:
+            found.append(f"{where}: {v.times_oracle:.2f} times the clairvoyant schedule, 1.8 promised")
+    return tuple(found)
+
+
+def _hours(hours: float | None) -> str:
+    return "never" if hours is None else f"{hours:,.0f}"
+
+
+def _named(law: str | None, hours: float | None) -> str:
+    return "none meets it" if law is None else f"{law} {_hours(hours)}"
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{100 * share:+.1f} %"
