@@ -58,7 +58,7 @@ class PrometheusSource:
         name: str = "prometheus",
     ) -> None:
         self.name = name
-        self.client = PrometheusClient(server)
+        self.client = PrometheusClient(server, clock.monotonic)
         self._clock, self._options = clock, options or PrometheusSourceOptions()
         self._known = known or (lambda: None)
         self._memo = memo or new_memo()
@@ -114,7 +114,7 @@ class PrometheusSource:
         for labels, points in series.series:
             self._add(pages.setdefault(_target(labels), Page()), labels, points[-1][1])
         times = {_target(labels): points[-1][1] for labels, points in scraped.series}
-        known = self._known()
+        known, jobs = self._known(), self._jobs(pages)
         found = []
         for labels, points in sorted(up.series, key=lambda entry: _target(entry[0])):
             ref = self._ref(labels)
@@ -122,11 +122,20 @@ class PrometheusSource:
                 continue  # a ghost: the server has not noticed yet that it is gone
             page, at = pages.get(_target(labels)), times.get(_target(labels), now)
             if points[-1][1] == 0:
+                if not (self._options.matchers or labels.get("job") in jobs or self._was_engine(ref)):
+                    continue  # somebody else's target
                 words = "the Prometheus server cannot scrape it (up is 0)"
                 found.append(Observation(ref, error=SourceError(SourceErrorKind.REFUSED, words, at)))
             elif page is not None:
                 found += self._observation(ref, page, at)
         return found
+
+    def _jobs(self, pages: Mapping[tuple[str, str], Page]) -> set[str]:
+        """Jobs under which an engine answers: a silent target of such a job is an engine too."""
+        return {job for (job, _), page in pages.items() if normalise(page, 0.0, "").engine is not None}
+
+    def _was_engine(self, ref: ReplicaRef) -> bool:
+        return f"{ref.pool}/{ref.name}" in self._continuity
 
     def _observation(self, ref: ReplicaRef, page: Page, at: float) -> list[Observation]:
         memory, sample = self._follow(ref, normalise(page, at, ref.name))

@@ -1,8 +1,9 @@
 """Asking a Prometheus server: instant and range queries in a thread, with what the client library leaves out put back.
 
-It must not know engines. The library has no time-out by default, retries for seconds, drops the server's warnings and
-sends any range as it is; here there is a time-out, no retry, warnings are kept, and a range is split below the
-server's limit of points. The trap: an answer with warnings is partial, and partial is not zero.
+It must not know engines. The library has no time-out by default, retries for seconds, drops the server's warnings,
+reads any length of answer for any length of time and sends any range as it is; here time and bytes are bounded, nothing
+is retried, warnings are kept, and a range is split below the server's limit of points. The trap: an answer with
+warnings is partial, and partial is not zero.
 """
 
 from __future__ import annotations
@@ -10,10 +11,12 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from opsconsole.clock import SystemClock
 from opsconsole.errors import SourceErrorKind
 from opsconsole.observe.fetch import FetchFailed
 
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
 
 POINTS_MAX = 11_000  # the server's limit for one series of a range query
 POINTS_ASKED = 10_000
+READ_BYTES = 65_536
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +39,7 @@ class PrometheusOptions:
     client_cert: tuple[str, str] | None = None
     connect_timeout_s: float = 2.0
     timeout_s: float = 10.0
+    max_bytes: int = 256 * 2**20  # a thousand replicas of 500 series are a third of it
     points: int = POINTS_ASKED
 
 
@@ -49,8 +54,12 @@ class Answer:
 class PrometheusClient:
     """One server. One question at a time: the session underneath is not for several threads."""
 
-    def __init__(self, options: PrometheusOptions) -> None:
+    def __init__(self, options: PrometheusOptions, now: Callable[[], float] | None = None) -> None:
         self._options = options
+        self._now = now or SystemClock().monotonic
+        # of its own: a server that never ends an answer must not hold a thread that others wait for
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="prometheus")
+        self._asked: Future[Answer] | None = None
         self._warnings: list[str] = []
         self._connect: PrometheusConnect | None = None
         self._lock = asyncio.Lock()
@@ -73,21 +82,26 @@ class PrometheusClient:
         return Answer(tuple((dict(key), tuple(points)) for key, points in merged.items()), tuple(warnings))
 
     async def close(self) -> None:
-        if self._connect is not None:
-            await asyncio.to_thread(self._connect.close)
-            self._connect = None
+        connect, self._connect = self._connect, None
+        self._thread.shutdown(wait=False, cancel_futures=True)
+        if connect is not None:
+            connect.close()
 
     async def _ask(self, question: Callable[[PrometheusConnect], Any], kind: str) -> Answer:
         limit = self._options.connect_timeout_s + self._options.timeout_s + 1.0
         async with self._lock:
+            if self._asked is not None and not self._asked.done():
+                raise FetchFailed(SourceErrorKind.TOO_SLOW, "has not ended its last answer yet")
+            self._asked = self._thread.submit(self._in_thread, question, kind)
             try:
-                return await asyncio.wait_for(asyncio.to_thread(self._in_thread, question, kind), limit)
+                return await asyncio.wait_for(asyncio.wrap_future(self._asked), limit)
             except TimeoutError:
                 self._connect = None  # its thread may still hold the session; it gets a new one
                 raise FetchFailed(SourceErrorKind.TIMEOUT, f"no answer within {limit:g} s") from None
 
     def _in_thread(self, question: Callable[[PrometheusConnect], Any], kind: str) -> Answer:
         import requests
+        import urllib3
         from prometheus_api_client.exceptions import PrometheusApiClientException
 
         if self._connect is None:
@@ -100,8 +114,12 @@ class PrometheusClient:
             raise _refused(str(error)) from None
         except requests.exceptions.SSLError as error:
             raise FetchFailed(SourceErrorKind.TLS, f"TLS failed: {error}") from None
-        except requests.exceptions.Timeout:
+        except (requests.exceptions.Timeout, urllib3.exceptions.ReadTimeoutError):
             raise FetchFailed(SourceErrorKind.TIMEOUT, f"no answer within {self._options.timeout_s:g} s") from None
+        except urllib3.exceptions.HTTPError as error:
+            raise FetchFailed(SourceErrorKind.TRUNCATED, f"the connection ended within the answer ({error})") from None
+        except requests.exceptions.TooManyRedirects:
+            raise FetchFailed(SourceErrorKind.REDIRECT, "redirects without end") from None
         except requests.exceptions.ConnectionError as error:
             kind_ = SourceErrorKind.DNS if "resolve" in str(error).lower() else SourceErrorKind.REFUSED
             raise FetchFailed(kind_, "nothing answers there") from None
@@ -118,7 +136,7 @@ class PrometheusClient:
         session.verify = options.verify
         session.cert = options.client_cert
         session.trust_env = False
-        session.hooks["response"].append(self._keep_warnings)
+        session.hooks["response"].append(self._take)
         return PrometheusConnect(
             options.url.rstrip("/"),
             headers=dict(options.headers),
@@ -129,13 +147,29 @@ class PrometheusClient:
             method="POST",
         )
 
-    def _keep_warnings(self, response: Any, *_: Any, **__: Any) -> None:
-        """The library returns the data alone; what the server says beside it is read here."""
+    def _take(self, response: Any, *_: Any, **__: Any) -> None:
+        """Read the answer here, within bounds; and what the server says beside the data, which the library drops."""
+        until, room, parts = self._now() + self._options.timeout_s, self._options.max_bytes, []
+        while data := response.raw.read1(READ_BYTES, decode_content=True):
+            parts.append(data)
+            room -= len(data)
+            if room < 0:
+                raise self._given_up(
+                    response, SourceErrorKind.TOO_LARGE, f"larger than {self._options.max_bytes} bytes"
+                )
+            if self._now() > until:
+                words = f"began to answer and was not done after {self._options.timeout_s:g} s"
+                raise self._given_up(response, SourceErrorKind.TOO_SLOW, words)
+        response._content, response._content_consumed = b"".join(parts), True
         if b'"warnings"' in response.content:
             try:
                 self._warnings += [str(w) for w in response.json().get("warnings") or ()]
             except (ValueError, AttributeError):
                 return
+
+    def _given_up(self, response: Any, kind: SourceErrorKind, words: str) -> FetchFailed:
+        response.close()
+        return FetchFailed(kind, words)
 
 
 def spans(start: float, end: float, step: int, points: int) -> Iterator[tuple[int, int]]:

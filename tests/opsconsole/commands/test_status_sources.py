@@ -33,15 +33,17 @@ CONFIG = """
 global: {{scrape_interval: 1s, scrape_timeout: 900ms}}
 scrape_configs:
   - job_name: ours
-    static_configs: [{{targets: ["{ours}"], labels: {{pod: "ours-0"}}}}]
+    static_configs:
+      - {{targets: ["{ours}"], labels: {{pod: "ours-0"}}}}
+      - {{targets: ["127.0.0.1:9"], labels: {{pod: "gone-0"}}}}
   - job_name: vllm
     metrics_path: /vllm-0.32.0-served.txt
     static_configs: [{{targets: ["{recorded}"], labels: {{pod: "vllm-0"}}}}]
   - job_name: llamacpp
     metrics_path: /{llama}
     static_configs: [{{targets: ["{recorded}"], labels: {{pod: "llama-0"}}}}]
-  - job_name: gone
-    static_configs: [{{targets: ["127.0.0.1:9"], labels: {{pod: "gone-0"}}}}]
+  - job_name: node-exporter
+    static_configs: [{{targets: ["127.0.0.1:9"], labels: {{pod: "not-an-engine"}}}}]
 """
 
 
@@ -107,7 +109,7 @@ def test_prometheus_shows_each_engine_as_a_direct_look_does(served: Engine, reco
         assert there["age"] < 15
     assert views["ours-0"]["totals"]["requests_finished"] == 5 and views["ours-0"]["totals"]["output_tokens"] == 35
     assert code == 1 and views["gone-0"]["error"].startswith("refused: ") and views["gone-0"].get("running") is None
-    assert {view["pool"] for view in views.values()} == {"ours", "vllm", "llamacpp", "gone"}
+    assert {view["pool"] for view in views.values()} == {"ours", "vllm", "llamacpp"}
 
 
 def eventually(ask: Callable[[], tuple[int, Any]], names: set[str]) -> tuple[int, Any]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +23,9 @@ global: {{scrape_interval: 1s, scrape_timeout: 900ms}}
 scrape_configs:
   - job_name: pool-a
     metrics_path: /ok
-    static_configs: [{{targets: ["{target}"], labels: {{pod: "vllm-0"}}}}]
-  - job_name: broken
-    metrics_path: /500
-    static_configs: [{{targets: ["{target}"], labels: {{pod: "vllm-1"}}}}]
+    static_configs:
+      - {{targets: ["{target}"], labels: {{pod: "vllm-0"}}}}
+      - {{targets: ["{target}"], labels: {{pod: "vllm-1", __metrics_path__: /500}}}}
   - job_name: others
     metrics_path: /json
     static_configs: [{{targets: ["{target}"]}}]
@@ -73,6 +73,7 @@ async def test_a_page_read_through_prometheus_is_the_page_read_directly(server: 
         assert abs(SystemClock().now() - good.sample.at) < 5.0
         assert broken.sample is None and broken.error is not None and broken.error.kind is Kind.REFUSED
         assert source.status().ok and source.status().error is None
+        assert found.keys() == {"vllm-0", "vllm-1"}, "a broken target of a job without engines is somebody else's"
     finally:
         await source.close()
 
@@ -200,6 +201,69 @@ async def test_a_server_that_answers_wrongly_is_a_status_and_never_an_exception(
     finally:
         await source.close()
         await runner.cleanup()
+
+
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 10737418240\r\n\r\n"
+
+
+async def _endless(writer: asyncio.StreamWriter) -> None:
+    writer.write(HEAD)
+    while True:
+        writer.write(b" " * 65_536)
+        await writer.drain()
+
+
+async def _dribbling(writer: asyncio.StreamWriter) -> None:
+    writer.write(HEAD)
+    while True:
+        writer.write(b" ")
+        await writer.drain()
+        await asyncio.sleep(0.05)
+
+
+async def _cut(writer: asyncio.StreamWriter) -> None:
+    writer.write(HEAD + b'{"status": "succ')
+
+
+async def _looping(writer: asyncio.StreamWriter) -> None:
+    writer.write(b"HTTP/1.1 307 Again\r\nLocation: /api/v1/query\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+
+
+@pytest.mark.parametrize(
+    ("misbehave", "kind"),
+    [(_endless, Kind.TOO_LARGE), (_dribbling, Kind.TOO_SLOW), (_cut, Kind.TRUNCATED), (_looping, Kind.REDIRECT)],
+)
+async def test_a_server_that_never_ends_its_answer_is_given_up_and_holds_nobody(
+    misbehave: Callable[[asyncio.StreamWriter], Awaitable[None]], kind: Kind
+) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        ended.append(asyncio.Event())
+        end = ended[-1]
+        try:
+            await reader.readuntil(b"\r\n\r\n")
+            await misbehave(writer)
+            await writer.drain()
+        except (OSError, asyncio.IncompleteReadError):
+            pass
+        finally:
+            writer.close()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
+            end.set()
+
+    ended: list[asyncio.Event] = []
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    options = PrometheusOptions(f"http://127.0.0.1:{port}", timeout_s=1.0, max_bytes=2_000_000)
+    source = PrometheusSource(options, SystemClock(), PrometheusSourceOptions(every_s=0.0))
+    try:
+        assert await source.observe(0.0) == ()
+        view = source.status()
+        assert (view.ok, view.error_kind) == (False, kind.value), view
+    finally:
+        await source.close()
+        server.close()
+        await asyncio.gather(*(end.wait() for end in ended))
 
 
 async def test_a_server_that_goes_away_leaves_its_replicas_known_with_the_error() -> None:
