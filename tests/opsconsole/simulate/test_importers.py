@@ -1,0 +1,145 @@
+"""Loads from files as others lay them out, and errors that name the row."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from opsconsole.errors import UsageError
+from opsconsole.simulate.importers import read_trace
+from opsconsole.simulate.traces import Kind
+
+
+def write(path: Path, text: str) -> Path:
+    if path.suffix == ".gz":
+        path.write_bytes(gzip.compress(text.encode()))
+    else:
+        path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_equal_bins_with_tokens_are_read(tmp_path: Path) -> None:
+    file = write(
+        tmp_path / "a.agg10s.csv.gz",
+        "t_seconds,requests,prompt_tokens,output_tokens\n0,2,200,20\n10,0,0,0\n20,4,1000,40\n",
+    )
+    trace = read_trace(file)
+    assert trace.kind is Kind.REAL
+    assert trace.step == 10.0
+    assert trace.requests.tolist() == [2, 0, 4]
+    assert trace.prompt is not None
+    assert trace.prompt.tolist() == [200, 0, 1000]
+    assert trace.name == "a.agg10s"
+
+
+def test_a_trace_called_recon_is_labelled_so(tmp_path: Path) -> None:
+    file = write(tmp_path / "m.recon_agg10s.csv", "t_seconds,requests\n0,1\n10,1\n")
+    assert read_trace(file).label == "m.recon_agg10s [RECON]"
+
+
+def test_bins_without_tokens_say_so(tmp_path: Path) -> None:
+    trace = read_trace(write(tmp_path / "a.csv", "t_seconds,wall_clock,requests\n0,x,5\n300,x,6\n600,x,7\n"))
+    assert not trace.has_tokens
+    assert trace.step == 300.0
+
+
+def test_columns_of_clients_are_rates_that_add_up(tmp_path: Path) -> None:
+    trace = read_trace(write(tmp_path / "a.csv", "t_seconds,client_0,client_1\n0,0.5,0.25\n600,1,\n"))
+    assert trace.requests.tolist() == [450.0, 600.0]
+
+
+AZURE = "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:17:03.9799600,4808,10\n2023-11-16 18:17:14.0,110,0\n"
+BURST = "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n5,ChatGPT,472,18,490,Conversation log\n"
+BURST += "45,GPT-4,1087,230,1317,API log\n"
+OWN = "t_seconds,prompt_tokens,output_tokens,hash_ids\n0.5,600,5,7 8\n1.0,600,6,7 9\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "times", "prompts", "outputs"),
+    [
+        pytest.param(AZURE, [0.0, 10.02004], [4808, 110], [10, 1], id="Azure: a failed answer still costs its prompt"),
+        pytest.param(BURST, [0.0, 40.0], [472, 1087], [18, 230], id="BurstGPT"),
+        pytest.param(OWN, [0.0, 0.5], [600, 600], [5, 6], id="single requests with prefix blocks"),
+    ],
+)
+def test_single_requests_are_read(
+    tmp_path: Path, text: str, times: list[float], prompts: list[int], outputs: list[int]
+) -> None:
+    trace = read_trace(write(tmp_path / "a.csv", text))
+    assert trace.single is not None
+    assert trace.single.times.tolist() == pytest.approx(times, abs=1e-4)
+    assert trace.single.prompt.tolist() == prompts
+    assert trace.single.output.tolist() == outputs
+    assert trace.requests.sum() == len(times)
+
+
+def test_mooncake_lines_keep_their_blocks(tmp_path: Path) -> None:
+    lines = [
+        {"timestamp": 0, "input_length": 1000, "output_length": 50, "hash_ids": [1, 2]},
+        {"timestamp": 3000, "input_length": 2000, "output_length": 60, "hash_ids": [1, 3]},
+    ]
+    trace = read_trace(write(tmp_path / "m.jsonl", "\n".join(map(json.dumps, lines))))
+    assert trace.single is not None
+    assert trace.single.blocks == ((1, 2), (1, 3))
+    assert trace.single.times.tolist() == [0.0, 3.0]
+
+
+def test_a_servegen_directory_is_re_created_with_its_rates_and_lengths(tmp_path: Path) -> None:
+    folder = tmp_path / "m-tiny"
+    folder.mkdir()
+    write(folder / "chunk-0-trace.csv", "".join(f"{600 * i},10,1.0,Gamma,1,1\n" for i in range(20)))
+    write(folder / "chunk-1-trace.csv", "".join(f"{600 * i},5,3.0,Gamma,1,1\n" for i in range(20)))
+    for number, length in ((0, 100), (1, 400)):
+        table = {"0": {"input_tokens": f"{{{length}: 1.0}}", "output_tokens": "{20: 0.5, 40: 0.5}"}}
+        write(folder / f"chunk-{number}-dataset.json", json.dumps(table))
+    trace = read_trace(folder)
+    again = read_trace(folder)
+    assert trace.kind is Kind.RECON
+    assert trace.prompt is not None
+    assert trace.output is not None
+    assert trace.requests.mean() / 10 == pytest.approx(15.0, rel=0.05)
+    assert trace.prompt.sum() / trace.requests.sum() == pytest.approx(200.0, rel=0.1)
+    assert trace.output.sum() / trace.requests.sum() == pytest.approx(30.0)
+    # 100 requests a bin at cv 1 and 50 at cv 3: the variance is 100 x 1 + 50 x 9.
+    assert trace.requests.var() == pytest.approx(550.0, rel=0.25)
+    assert np.array_equal(trace.requests, again.requests)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        pytest.param("t_seconds,requests\n0,1\n10,2\n5,3\n", "row 3: time 5 s comes after 10 s", id="unsorted"),
+        pytest.param("t_seconds,requests\n-10,1\n0,2\n", "row 1: time -10 s must not be negative", id="negative time"),
+        pytest.param("t_seconds,requests\n0,1\n10,-2\n", "row 2: .* must not be negative", id="negative count"),
+        pytest.param("t_seconds,requests\n0,1\n10,two\n", "row 2: '10,two' is not numbers", id="no number"),
+        pytest.param("t_seconds,requests\n0,1\n10,1\n20,1\n27,1\n", "row 4: t_seconds 27 is not on", id="off the grid"),
+        pytest.param("when,what\n0,1\n", "which is no layout known here", id="unknown layout"),
+        pytest.param("t_seconds,requests\n", "has 0 rows", id="empty"),
+        pytest.param("t_seconds,prompt_tokens,output_tokens\n0,-5,1\n", "must not be negative", id="negative tokens"),
+        pytest.param('{"timestamp": 1}\n', "line 1: .* is no request", id="broken JSON line"),
+    ],
+)
+def test_what_is_wrong_is_named(tmp_path: Path, text: str, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        read_trace(write(tmp_path / "a.csv", text))
+
+
+def test_a_broken_archive_is_an_error_that_names_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv.gz"
+    path.write_bytes(gzip.compress(b"t_seconds,requests\n0,1\n10,2\n")[:-12])
+    with pytest.raises(UsageError, match=r"a\.csv\.gz cannot be read as a trace"):
+        read_trace(path)
+
+
+def test_a_missing_file_says_what_may_be_given(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="does not exist: give a trace's file"):
+        read_trace(tmp_path / "none.csv")
+
+
+def test_a_directory_without_clients_is_no_servegen_directory(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="it is no ServeGen directory"):
+        read_trace(tmp_path)
