@@ -34,8 +34,8 @@ def code_version(law: str, fidelity: str = "fluid") -> str:
 
 
 def forecast_version() -> str:
-    """Of the forecaster and of the baselines' planners."""
-    return _digest((*sorted(_folder(forecaster).glob("*.py")), _folder(house) / "planners.py"))
+    """Of the forecaster as it is walked over a trace: without what runs in workers only."""
+    return _digest(tuple(f for f in sorted(_folder(forecaster).glob("*.py")) if f.stem not in ("ets", "worker")))
 
 
 def _folder(package: Any) -> Path:
