@@ -133,8 +133,8 @@ def test_a_prometheus_that_cannot_be_asked_is_said_and_is_no_empty_fleet(address
 @pytest.fixture
 def cluster() -> Iterator[tuple[FakeApi, asyncio.AbstractEventLoop]]:
     """The pods API on a loop of its own, since the command is another process."""
-    loop, ready, found = asyncio.new_event_loop(), threading.Event(), []
-    stop = asyncio.Event()
+    loop, ready, stop = asyncio.new_event_loop(), threading.Event(), asyncio.Event()
+    found: list[FakeApi] = []
 
     async def run() -> None:
         async with serving_pods() as fake:
