@@ -52,6 +52,9 @@ def backtest(
     tpot: Annotated[str, typer.Option("--tpot", metavar="TIME")] = "50ms",
     target: Annotated[str, typer.Option("--target", help="Share of requests that should meet both.")] = "99%",
     window: Annotated[str, typer.Option("--window", metavar="FROM,TO", help="Only this part, as 6d,7d.")] = "",
+    minimum: Annotated[int, typer.Option("--minimum", help="Replicas.")] = 1,
+    maximum: Annotated[int, typer.Option("--maximum", help="Replicas; 0 is half again the clairvoyant peak.")] = 0,
+    down_window: Annotated[str, typer.Option("--down-window", metavar="TIME", help="Of our own laws.")] = "300s",
     query: Annotated[str, typer.Option("--query", help="PromQL of requests/s, with prometheus:URL.")] = "",
     history: Annotated[str, typer.Option("--history", metavar="TIME", help="With prometheus:URL.")] = "14d",
     seed: Annotated[int, typer.Option("--seed")] = 1,
@@ -78,6 +81,7 @@ def backtest(
     options = Options.checked(
         policies=policy, cold_starts=cold_start, fidelity=fidelity, scale=scale, fleet=fleet, swept=swept,
         lengths=(prompt_tokens, output_tokens), bounds=(ttft, tpot, target), seed=seed, cache=cache,
+        limits=(minimum, maximum, down_window),
     )  # fmt: skip
     loads: list[Trace] = []
     for name in traces:

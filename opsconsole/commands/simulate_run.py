@@ -16,7 +16,7 @@ import typer
 from opsconsole.commands.moments import duration
 from opsconsole.config import share
 from opsconsole.errors import UsageError
-from opsconsole.simulate.backtest import Fidelity, stage
+from opsconsole.simulate.backtest import Bounds, Fidelity, stage
 from opsconsole.simulate.cells import Drawer, forecast_version
 from opsconsole.simulate.importers import read_trace
 from opsconsole.simulate.price import price, sentences, to_json
@@ -45,11 +45,13 @@ class Options:
     slo: SloBounds
     seed: int
     cache: Path | None
+    limits: Bounds
 
     @classmethod
     def checked(
         cls, *, policies: str, cold_starts: str, fidelity: str, scale: float, fleet: float, swept: bool,
         lengths: tuple[float, float], bounds: tuple[str, str, str], seed: int, cache: Path | None,
+        limits: tuple[int, int, str],
     ) -> Options:  # fmt: skip
         laws = laws_of(policies)
         starts = tuple(moments(word) for word in cold_starts.split(",") if word.strip())
@@ -63,6 +65,7 @@ class Options:
         return cls(
             laws, starts, cast(Fidelity, fidelity), scale or None, fleet, swept, Lengths(*lengths),
             SloBounds(moments(bounds[0]), moments(bounds[1]), _share(bounds[2])), seed, cache,
+            Bounds(limits[0], limits[1] or None, moments(limits[2])),
         )  # fmt: skip
 
     @property
@@ -87,8 +90,8 @@ def moments(text: str) -> float:
 def _share(text: str) -> float:
     try:
         return float(cast(float, share(text)))
-    except ValueError as error:
-        raise UsageError(f"--target: {error}.") from None
+    except ValueError:
+        raise UsageError(f"--target {text} is no share: write 99% or 0.99.") from None
 
 
 def read(source: str, seed: int, query: str, span: float) -> Trace:
@@ -142,7 +145,7 @@ def _tables(load: Trace, options: Options) -> list[Table]:
     )  # fmt: skip
     tables = []
     for cold_s in options.cold_starts:
-        bench = Bench(found, cold_s, options.slo, options.fidelity, options.seed, Drawer(options.cache))
+        bench = Bench(found, cold_s, options.slo, options.fidelity, options.seed, Drawer(options.cache), options.limits)
         cells: list[Cell] = []
         for law in options.policies:
             typer.echo(f"{load.name}, {cold_s:g} s, {law}", err=True)

@@ -142,15 +142,26 @@ def _schedule(worth: Floats, cold_s: float, step: float) -> Floats:
     return np.maximum(1.0, np.ceil(highest - 1e-9))
 
 
-def settings_for(found: Stage, cold_s: float, slo: SloBounds | None = None, seed: int = 1) -> FleetSettings:
-    """The fleet all laws are given: one replica at least, half again the clairvoyant peak at most."""
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What an operator would set for the fleet; `maximum` None is half again the clairvoyant peak."""
+
+    minimum: int = 1
+    maximum: int | None = None
+    down_window_s: float = 300.0
+
+
+def settings_for(
+    found: Stage, cold_s: float, slo: SloBounds | None = None, seed: int = 1, bounds: Bounds = Bounds()
+) -> FleetSettings:
+    """The fleet all laws are given."""
     schedule = found.oracle(cold_s)
-    most = max(4, math.ceil(HEADROOM * float(schedule.max())))
+    most = bounds.maximum or max(4, bounds.minimum, math.ceil(HEADROOM * float(schedule.max())))
     return FleetSettings(
         cold_start=ColdStart.of(cold_s),
-        limits=Limits(minimum=1, maximum=most, step_down=None, drains_at_once=1000),
+        limits=Limits(bounds.minimum, most, step_down=None, drains_at_once=1000, stabilise_down_s=bounds.down_window_s),
         slo=slo or SloBounds(),
-        initial=min(most, int(schedule[0])),
+        initial=max(bounds.minimum, min(most, int(schedule[0]))),
         warm_up_s=found.warm_up_s,
         seed=seed,
     )
@@ -175,10 +186,10 @@ def handle_for(found: Stage, name: str, knobs: Mapping[str, float], settings: Fl
 
 def run(
     found: Stage, name: str, cold_s: float, knobs: Mapping[str, float] | None = None, *, fidelity: Fidelity = "fluid",
-    slo: SloBounds | None = None, seed: int = 1,
+    slo: SloBounds | None = None, seed: int = 1, bounds: Bounds = Bounds(),
 ) -> RunOutcome:  # fmt: skip
     """One cell. The perfect-system bound is what it says only where starts take no time."""
-    settings = settings_for(found, 0.0 if name == "bound" else cold_s, slo, seed)
+    settings = settings_for(found, 0.0 if name == "bound" else cold_s, slo, seed, bounds)
     handle = handle_for(found, name, knobs or {}, settings)
     if fidelity == "fluid":
         return simulate_fluid(found.load, handle, settings, found.latency)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from opsconsole.simulate.backtest import Fidelity, Stage, run, settings_for
+from opsconsole.simulate.backtest import Bounds, Fidelity, Stage, run, settings_for
 from opsconsole.simulate.cells import Drawer, code_version
 from opsconsole.simulate.knobs import KNOBS
 from opsconsole.simulate.outcome import RunOutcome
@@ -43,6 +43,7 @@ class Bench:
     fidelity: Fidelity = "fluid"
     seed: int = 1
     drawer: Drawer = Drawer(None)  # noqa: RUF009  holds no state but its folder
+    bounds: Bounds = Bounds()  # noqa: RUF009  frozen
 
     def cell(self, name: str, knob: float | None = None) -> Cell:
         """Run it, or read it where it has been run with the same inputs."""
@@ -50,7 +51,10 @@ class Bench:
         inputs = self._inputs(name, knobs)
         outcome = self.drawer.read(inputs)
         if outcome is None:
-            found = run(self.stage, name, self.cold_s, knobs, fidelity=self.fidelity, slo=self.slo, seed=self.seed)
+            found = run(
+                self.stage, name, self.cold_s, knobs, fidelity=self.fidelity, slo=self.slo, seed=self.seed,
+                bounds=self.bounds,
+            )  # fmt: skip
             outcome = plain(found)
             self.drawer.keep(inputs, outcome)
         return Cell(name, knob, outcome)
@@ -64,7 +68,7 @@ class Bench:
             "policy": name,
             "knobs": dict(knobs),
             "cold_start_s": self.cold_s,
-            "settings": repr(settings_for(stage, self.cold_s, self.slo, self.seed)),
+            "settings": repr(settings_for(stage, self.cold_s, self.slo, self.seed, self.bounds)),
             "fidelity": self.fidelity,
             "code": code_version(name, self.fidelity),
         }

@@ -1,0 +1,112 @@
+"""`opsconsole simulate` at the command line: same bytes for the same seed, and errors that say what to do."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from opsconsole.commands.simulate import app
+from opsconsole.errors import ConfigError, UsageError
+
+RUN = CliRunner()
+
+
+@pytest.fixture(scope="module")
+def load(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two hours of a wave, re-created by name."""
+    counts = np.random.default_rng(1).poisson(300 + 150 * np.sin(np.arange(720) / 80.0))
+    path = tmp_path_factory.mktemp("load") / "wave.recon.csv"
+    path.write_text("t_seconds,requests\n" + "".join(f"{10 * i},{n}\n" for i, n in enumerate(counts)))
+    return path
+
+
+def run(*words: str) -> str:
+    result = RUN.invoke(app, list(words))
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result.stdout
+
+
+def test_a_table_says_what_it_rests_on(load: Path, tmp_path: Path) -> None:
+    page = tmp_path / "front.html"
+    text = run("backtest", str(load), "--policy", "oracle,keda-epp", "--cold-start", "60s,120s", "--html", str(page))
+    assert "wave.recon [RECON], cold start 60 s, estimated (fluid, 10 s bins)" in text
+    assert "20.0 replicas" in text
+    assert "no token counts: log-normal, mean 1000 prompt and 100 output tokens" in text
+    assert "120 s cut to 60 s is worth" in text
+    assert "<svg" in page.read_text()
+
+
+def test_the_same_seed_gives_the_same_bytes(load: Path) -> None:
+    words = ("backtest", str(load), "--policy", "oracle,predictive", "--cold-start", "60s", "-o", "json")
+    first, second = run(*words), run(*words)
+    assert first == second
+    cells = json.loads(first)["tables"][0]["cells"]
+    assert [cell["policy"] for cell in cells] == ["oracle", "predictive"]
+    assert cells[0]["relative_to_oracle"] == 1.0
+    assert {"attainment", "gpu_hours_starting", "streams_cut", "ttft_p99", "shortage_s"} <= set(cells[1])
+
+
+def test_request_by_request_answers_with_the_same_record(load: Path) -> None:
+    words = ("backtest", str(load), "--window", "0s,1200s", "--fleet", "2", "--policy", "static", "-o", "json")
+    fluid, request = (json.loads(run(*words, "--fidelity", f))["tables"][0] for f in ("fluid", "request"))
+    assert not request["estimated"]
+    assert request["cells"][0]["gpu_hours"] == pytest.approx(fluid["cells"][0]["gpu_hours"], rel=0.03)
+    assert abs(request["cells"][0]["attainment"] - fluid["cells"][0]["attainment"]) < 0.02
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        pytest.param(("--policy", "magic"), "policy 'magic' is unknown: use one of bound", id="policy"),
+        pytest.param(("--cold-start", "soon"), "no duration", id="cold start"),
+        pytest.param(("--fidelity", "exact"), "give fluid or request", id="fidelity"),
+        pytest.param(("--target", "lots"), "is no share", id="target"),
+        pytest.param(("--scale", "-1"), "must be above 0", id="scale"),
+        pytest.param(("--fleet", "0"), "must be 1 or more", id="fleet"),
+        pytest.param(("--window", "5s"), "give FROM,TO", id="window"),
+        pytest.param(("--window", "0s,60s"), "needs 600 s or more", id="too short"),
+        pytest.param(("--output", "csv"), "give table or json", id="output"),
+    ],
+)
+def test_bad_options_are_sentences(load: Path, words: tuple[str, str], sentence: str) -> None:
+    with pytest.raises(UsageError, match=sentence):
+        run("backtest", str(load), *words)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        pytest.param(("--ttft", "0s"), "SLO ttft is 0 s: set it above 0 s", id="bound"),
+        pytest.param(("--minimum", "9", "--maximum", "3"), "minimum 9 is above maximum 3", id="limits"),
+        pytest.param(("--down-window", "5s"), "shorter than the measurement lag 15 s", id="lag"),
+    ],
+)
+def test_impossible_settings_are_sentences(load: Path, words: tuple[str, ...], sentence: str) -> None:
+    with pytest.raises(ConfigError, match=sentence):
+        run("backtest", str(load), "--policy", "static", *words)
+
+
+def test_a_long_trace_request_by_request_names_the_limit() -> None:
+    with pytest.raises(UsageError, match="request by request is for 6 h or less"):
+        run("backtest", "synthetic:diurnal", "--fidelity", "request", "--policy", "static")
+
+
+def test_an_address_without_its_kind_is_explained() -> None:
+    with pytest.raises(UsageError, match="write prometheus:http://prom:9090 and give --query"):
+        run("backtest", "http://prom:9090", "--policy", "static")
+
+
+def test_a_proof_without_traces_says_what_to_give(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPSCONSOLE_TRACES", raising=False)
+    with pytest.raises(UsageError, match="set OPSCONSOLE_TRACES"):
+        run("proof")
+
+
+def test_the_fidelities_agree_on_a_short_window() -> None:
+    text = run("agreement", "synthetic:diurnal", "--window", "0s,1200s", "--fleet", "3", "--policy", "static")
+    assert text.splitlines()[1].endswith("yes")
