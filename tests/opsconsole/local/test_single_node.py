@@ -22,6 +22,7 @@ import pytest
 from tests.opsconsole.local.ups import SERVING, Up
 from tests.ports import free_port
 
+MODEL = "SmolLM2-135M-Instruct"
 START_S = 240.0
 pytestmark = [pytest.mark.slow, pytest.mark.model]
 
@@ -69,7 +70,7 @@ async def answers_when_killed(up: Up, pid: int) -> tuple[list[str], float]:
 
     async def stream(client: httpx.AsyncClient, number: int) -> str:
         prompt = f"{number}: the sea was calm and the harbour lay still"
-        body = {"prompt": prompt, "max_tokens": 200, "stream": True, "ignore_eos": True}
+        body = {"model": MODEL, "prompt": prompt, "max_tokens": 200, "stream": True, "ignore_eos": True}
         got: list[str] = []
         async with client.stream("POST", f"{up.url}/v1/completions", json=body) as answer:
             async for line in answer.aiter_lines():
