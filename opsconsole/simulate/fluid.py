@@ -19,6 +19,7 @@ from opsconsole.simulate.outcome import RunOutcome
 from opsconsole.simulate.settings import FleetSettings, PolicyHandle
 from opsconsole.simulate.traces import Load
 from policies.memory import Memory
+from policies.situation import ReplicaFacts
 
 EDGES = [math.sqrt(a * b) for a, b in itertools.pairwise(SCALES)]
 
@@ -30,14 +31,16 @@ class Fleet:
     cold_s: float
     want: int
     ready: int
-    starting: deque[tuple[str, float, float]] = field(default_factory=deque)  # name, asked at, ready at
+    warming: deque[ReplicaFacts] = field(default_factory=deque)  # as laws see them, oldest first
+    ready_at: deque[float] = field(default_factory=deque)  # of each of them
     draining: deque[float] = field(default_factory=deque)  # gone at
-    fresh: list[str] = field(default_factory=list)
+    fresh: list[str] = field(default_factory=list)  # serve since the law was asked last
     born: int = 0
 
     def move(self, now: float) -> None:
-        while self.starting and self.starting[0][2] <= now + 1e-9:
-            self.fresh.append(self.starting.popleft()[0])
+        while self.ready_at and self.ready_at[0] <= now + 1e-9:
+            self.ready_at.popleft()
+            self.fresh.append(self.warming.popleft().name)
             self.ready += 1
         while self.draining and self.draining[0] <= now + 1e-9:
             self.draining.popleft()
@@ -46,23 +49,27 @@ class Fleet:
         """Towards `target`: starts anew, or gives back the newest starts first. Returns how many drain for it."""
         self.want = target
         gone = 0
-        have = self.ready + len(self.starting)
+        have = self.ready + len(self.warming)
         while have < target:
             self.born += 1
-            self.starting.append((f"r{self.born}", now, now + self.cold_s))
+            self.warming.append(ReplicaFacts(f"r{self.born}", "warming", started_at=now))
+            self.ready_at.append(now + self.cold_s)
             have += 1
         while have > target:
             have -= 1
-            if self.starting:
-                self.starting.pop()
+            if self.warming:
+                self.warming.pop()
+                self.ready_at.pop()
             else:
                 self.ready -= 1
                 gone += 1
                 self.draining.append(now + drain_s)
         return gone
 
-    def next_ready(self) -> float:
-        return self.starting[0][2] if self.starting else math.inf
+    def next_change(self) -> float:
+        """When the next one is ready or gone."""
+        ready = self.ready_at[0] if self.ready_at else math.inf
+        return min(ready, self.draining[0]) if self.draining else ready
 
 
 def simulate_fluid(
@@ -94,23 +101,30 @@ class _Run:
         self._p95 = 0.0
 
     def run(self) -> RunOutcome:
+        """From boundary to boundary; a law that is asked in between costs a stretch only where it changes something."""
         end = len(self._rate) * self._step
-        now, scrape_s = 0.0, self._settings.scrape_s
+        now, scrape_s, tick = 0.0, self._settings.scrape_s, self._tick
         scrapes, ticks, bin_ = 1, 0, 0
         fleet = self._fleet
         while now < end - 1e-9:
             if now >= scrapes * scrape_s - 1e-9:
                 self._scrape(now)
                 scrapes += 1
-            if now >= ticks * self._tick - 1e-9:
-                self._decide(now)
-                ticks += 1
             if now >= (bin_ + 1) * self._step - 1e-9:
                 bin_ += 1
-            until = min((bin_ + 1) * self._step, scrapes * scrape_s, ticks * self._tick, fleet.next_ready(), end)
+            until = min((bin_ + 1) * self._step, scrapes * scrape_s, fleet.next_change(), end)
+            target = fleet.want
+            while (at := max(now, ticks * tick)) < until - 1e-9:
+                ticks += 1
+                target = self._ask(at)
+                if target != fleet.want:
+                    until = at
+                    break
             if until - now > 1e-9:
                 self._flow(now, until - now, bin_)
             now = until
+            if target != fleet.want:
+                self._scale_to(now, target)
             fleet.move(now)
         return self._tally.outcome(self._law.name, end)
 
@@ -192,15 +206,16 @@ class _Run:
             return (self._latency.work(lengths.prompt, lengths.output),)
         return (self._latency.work(prompt / requests, output / requests),)
 
-    def _decide(self, now: float) -> None:
+    def _ask(self, now: float) -> int:
+        """What the law wants, from what the last scrape told it."""
         fleet = self._fleet
-        starting = tuple((name, asked) for name, asked, _ in fleet.starting)
         fresh = tuple(fleet.fresh) if len(fleet.fresh) <= fleet.ready else ()
-        members = (fleet.ready, starting, fresh, len(fleet.draining))
-        situation = self._signals.situation(now, fleet.want, members)
+        members = (fleet.ready, tuple(fleet.warming), fresh, len(fleet.draining))
         fleet.fresh.clear()
-        decision, self._memory = self._law.decide(situation, self._memory)
-        if decision.target != fleet.want:
-            self._tally.decided(now, fleet.want, decision.target)
-            drained = fleet.scale(now, decision.target, self._tally.drain_s)
-            self._tally.drained(now, drained)
+        decision, self._memory = self._law.decide(self._signals.situation(now, fleet.want, members), self._memory)
+        return decision.target
+
+    def _scale_to(self, now: float, target: int) -> None:
+        self._tally.decided(now, self._fleet.want, target)
+        drained = self._fleet.scale(now, target, self._tally.drain_s)
+        self._tally.drained(now, drained)

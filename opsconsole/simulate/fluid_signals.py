@@ -17,6 +17,7 @@ from policies.situation import CapacityFacts, Demand, Outlook, ReplicaFacts, Sit
 WINDOW_S, SHORT_S, LONG_S = 60.0, 300.0, 3600.0  # windows of attainment and of the burn rates, as in the live fold
 GROWTH_S = 30.0
 POOL, MODEL = "pool", "model"
+DRAINING = ReplicaFacts("draining", "draining")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,18 +94,15 @@ class Signals:
         )
 
     def situation(
-        self, now: float, want: int, members: tuple[int, tuple[tuple[str, float], ...], tuple[str, ...], int],
+        self, now: float, want: int, members: tuple[int, tuple[ReplicaFacts, ...], tuple[str, ...], int],
     ) -> Situation:  # fmt: skip
-        """`members`: how many serve, who starts since when, who has just begun to serve, how many drain."""
+        """`members`: how many serve, who starts, who has just begun to serve, how many drain."""
         serving, starting, fresh, draining = members
         plain = self._serving
         replicas = (plain,) * (serving - len(fresh)) if self._covered else ()
         if fresh:
             replicas += tuple(_named(plain, name) for name in fresh)
-        if starting:
-            replicas += tuple(ReplicaFacts(name, "warming", started_at=at) for name, at in starting)
-        if draining:
-            replicas += (ReplicaFacts("draining", "draining"),) * draining
+        replicas += starting + (DRAINING,) * draining
         return Situation(
             now=now,
             pool=POOL,

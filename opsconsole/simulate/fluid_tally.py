@@ -47,7 +47,7 @@ class Tally:
         if now < self._settings.warm_up_s - 1e-9:
             return
         self._ready += fleet.ready * seconds
-        self._starting += len(fleet.starting) * seconds
+        self._starting += len(fleet.warming) * seconds
         self._draining += len(fleet.draining) * seconds
         self._offered += arrived
         self._met += met
