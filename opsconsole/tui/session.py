@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from opsconsole.clock import Clock
-from opsconsole.domain.records import ReplicaView
+from opsconsole.domain.records import FleetSnapshot, ReplicaView
 from opsconsole.tui.layout import Size
 from opsconsole.tui.settings import TuiSettings
 from opsconsole.tui.state import FREEZE_S, ViewState
@@ -73,11 +73,11 @@ class Session:
         return frame
 
     def _keep_selection(self) -> None:
-        """Something is selected as soon as there is something; a replica that went away hands over to its neighbour."""
+        """Something is selected as soon as there is something; one that went, or is filtered out, hands over."""
         snapshot = self.shown.snapshot
         if snapshot is None or not snapshot.replicas:
             return
-        if self.state.selected is not None and snapshot.replica(self.state.selected) is not None:
+        if self._is_listed(snapshot, self.state.selected):
             return
         names = rows.names(rows.rows(snapshot, self.state.having(frozen_until=0.0), self.look.now))
         if not names:
@@ -88,6 +88,14 @@ class Session:
             self.change(selected=next((name for name in after if name in names), names[-1]))
         else:
             self.change(selected=names[0])
+
+    def _is_listed(self, snapshot: FleetSnapshot, name: str | None) -> bool:
+        """Whether there is such a replica, and on the fleet's screen whether its row may be seen."""
+        if name is None or snapshot.replica(name) is None:
+            return False
+        if self.state.page != "fleet" or not self.state.filter:
+            return True
+        return any(replica.replica == name for replica in rows.matching(snapshot, self.state))
 
     def selected(self) -> ReplicaView | None:
         """The replica under the cursor."""
@@ -104,4 +112,4 @@ class Session:
         if marked:
             return marked
         replica = self.selected()
-        return (replica.replica,) if replica is not None else ()
+        return (replica.replica,) if replica is not None and self._is_listed(snapshot, replica.replica) else ()

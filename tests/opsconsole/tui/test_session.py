@@ -91,6 +91,17 @@ def test_enter_goes_in_and_escape_comes_out(shell: Recorder) -> None:
     assert do(shell, "back").state.page == "fleet"
 
 
+def test_what_the_filter_hides_is_neither_explained_nor_acted_on(shell: Recorder) -> None:
+    session = shell.session
+    session.change(selected=X2K, filter="p4m")
+    assert session.chosen() == ()  # typed ahead of the next frame
+    session.frame(Size(80, 24))
+    assert (session.state.selected, session.chosen()) == (P4M, (P4M,))
+    session.change(filter="no-such-name")
+    session.frame(Size(80, 24))
+    assert session.chosen() == ()
+
+
 def test_escape_first_clears_the_filter_then_the_marks(shell: Recorder) -> None:
     session = do(shell, "mark")
     session.change(filter="st:hot")

@@ -194,7 +194,7 @@ def looks_around(up: Up) -> None:
     pane.keys(*":decisions", "Enter")
     pane.sees("wants  verdict", "paused")
     pane.keys(*":events", "Enter")
-    pane.sees("night shift", "swap")
+    pane.sees("swap by", "more by", "w2 serves again")
     pane.keys(*":fleet", "Enter")
     pane.sees("REPLICA", "TTFT95")
 
