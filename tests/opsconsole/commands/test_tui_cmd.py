@@ -201,8 +201,13 @@ def test_up_refuses_a_screen_that_nobody_would_see(monkeypatch: pytest.MonkeyPat
 
 def test_no_mouse_reaches_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     shown: list[str] = []
+
+    def show(*given: object) -> int:
+        shown.append(os.environ["OPSCONSOLE_NO_MOUSE"])
+        return 0
+
     monkeypatch.setenv("OPSCONSOLE_NO_MOUSE", "")
     monkeypatch.setattr(tui_cmd, "check_terminal", lambda: None)
-    monkeypatch.setattr(tui_cmd, "show", lambda *given: shown.append(os.environ["OPSCONSOLE_NO_MOUSE"]) or 0)
+    monkeypatch.setattr(tui_cmd, "show", show)
     assert tui_cmd.run("/run/agent.sock", no_mouse=True) == 0
     assert shown == ["1"]
