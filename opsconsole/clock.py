@@ -35,6 +35,11 @@ class SystemClock:
         await asyncio.sleep(max(0.0, seconds))
 
 
+def cpu_seconds() -> float:
+    """CPU time of this process, all its threads together: what others do on the machine does not count."""
+    return time.process_time()
+
+
 class ManualClock:
     """A clock that moves only when told; sleepers wake in order of their deadlines."""
 

@@ -155,6 +155,9 @@ def validate(
     full: Annotated[bool, typer.Option("--full", help="The long runs against the formulas too: some minutes.")] = False,
     engine: Annotated[bool, typer.Option("--engine", help="And the embedded engine on this machine.")] = False,
     seconds: Annotated[float, typer.Option("--seconds", min=10, help="Of load for --engine.")] = 60.0,
+    cpu_time: Annotated[
+        bool, typer.Option("--cpu-time", help="With --engine: one thread, timed by its CPU seconds (a busy machine).")
+    ] = False,
     seed: Annotated[int, typer.Option("--seed")] = 1,
 ) -> None:
     """Climb the ladder a simulation must climb: theory, conservation, the engine itself.
@@ -169,7 +172,7 @@ def validate(
 
     lines, good = climb(full, seed)
     if engine:
-        more, held = check_engine(seconds, seed, lambda line: typer.echo(line, err=True))
+        more, held = check_engine(seconds, seed, cpu_time, lambda line: typer.echo(line, err=True))
         lines, good = (*lines, *more), good and held
     typer.echo("\n".join(lines))
     if not good:

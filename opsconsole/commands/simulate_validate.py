@@ -25,20 +25,28 @@ def climb(full: bool, seed: int) -> tuple[Lines, bool]:
     return tuple(lines), all(rung.ok for rung in rungs)
 
 
-def check_engine(seconds: float, seed: int, say: Callable[[str], None]) -> tuple[Lines, bool]:
-    """One line a figure: the engine on this machine, and its simulation from a fit of its steps."""
+def check_engine(seconds: float, seed: int, cpu_time: bool, say: Callable[[str], None]) -> tuple[Lines, bool]:
+    """One line a figure: the engine on this machine, and its simulation from a fit of its steps.
+
+    With `cpu_time` one thread computes and its CPU seconds are the clock, which a busy machine hardly distorts.
+    """
     import asyncio
 
-    from opsconsole.clock import SystemClock
+    from opsconsole.clock import SystemClock, cpu_seconds
     from opsconsole.local.weights import default_weights
-    from opsconsole.simulate.engine_check import cross_check
+    from opsconsole.simulate.engine_check import CpuTime, cross_check
 
-    clock = SystemClock()
+    path = str(default_weights())
+    if cpu_time:
+        cpu = CpuTime(cpu_seconds)
+        found = cross_check(path, cpu.now, cpu.sleep, seconds=seconds, seed=seed, threads=1, say=say)
+    else:
+        clock = SystemClock()
 
-    def sleep(span: float) -> None:
-        asyncio.run(clock.sleep(span))
+        def sleep(span: float) -> None:
+            asyncio.run(clock.sleep(span))
 
-    found = cross_check(str(default_weights()), clock.monotonic, sleep, seconds=seconds, seed=seed, say=say)
+        found = cross_check(path, clock.monotonic, sleep, seconds=seconds, seed=seed, say=say)
     lines = [
         f"engine: {found.steps} steps fitted to {100 * found.step_error:.1f} % each, {found.requests} requests "
         f"replayed, busy {100 * found.load:.0f} % of the time"
