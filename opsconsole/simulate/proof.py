@@ -1,13 +1,14 @@
 """The whole table: every law with its knob, on the proof set, at each cold start, over several processes and days.
 
-Cells are filed as they finish, so a run that is stopped goes on where it was, and the report is written again whenever
-a trace and start are complete. The trap: two processes must not make the same forecast twice, so forecasts come first.
+Cells are filed as they finish, so a run that is stopped goes on where it was, and the report is written again as they
+come, with what has not been run yet named in it. The laws that matter most come first. The trap: two processes must not
+make the same forecast twice, so forecasts come before cells.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import lru_cache
@@ -27,9 +28,10 @@ from opsconsole.simulate.traces import Trace, shuffled
 from opsconsole.simulate.verdict import COLUMNS, judge, missed, rows
 
 LAWS = (
-    "oracle", "bound", "static", "hpa-queue", "hpa-kv", "hpa-gpu", "hpa-ttft", "keda-epp", "kpa", "wva-v2",
-    "dynamo-constant", "dynamo-arima", "dynamo-kalman", "reactive", "predictive",
+    "oracle", "keda-epp", "reactive", "predictive", "static", "hpa-ttft", "bound", "hpa-kv", "wva-v2",
+    "dynamo-constant", "kpa", "hpa-queue", "hpa-gpu", "dynamo-arima", "dynamo-kalman",
 )  # fmt: skip
+FIRST = 4  # of them, run everywhere before the others
 NEEDS = ("kalman", "arima")
 CONTROL_START_S = 300.0
 CONTROL_LAWS = ("oracle", "reactive", "predictive")
@@ -53,6 +55,10 @@ PROOF_SET = (
 CONTROLS = (Entry(LARGE, shuffled=True), Entry(TWITTER, shuffled=True))
 
 
+Group = tuple[Entry, float, tuple[str, ...]]  # a load, a start, and the laws to run
+EVERY = 8  # finished tasks between two reports
+
+
 @dataclass(frozen=True, slots=True)
 class Task:
     """One law on one load at one start; no law: only the forecasts."""
@@ -73,37 +79,38 @@ def run_proof(
     absent = [e.file for e in (*entries, *controls) if not (folder / e.file).is_file()]
     if absent:
         raise UsageError(f"{folder} lacks {', '.join(dict.fromkeys(absent))}: give the traces' folder.")
-    groups: list[tuple[Entry, float, tuple[str, ...]]] = [(e, c, tuple(laws)) for c in cold_starts for e in entries]
+    where = (str(folder), str(cache))
+    groups: list[Group] = [(e, c, tuple(laws)) for c in cold_starts for e in entries]
     groups += [(e, CONTROL_START_S, tuple(law for law in CONTROL_LAWS if law in laws)) for e in controls]
-    tasks = [Task(str(folder), str(cache), e, c, law) for e, c, some in groups for law in some]
+    tasks = [Task(*where, e, c, law) for e, c, some in groups for law in some]
+    tasks.sort(key=lambda task: LAWS.index(task.law) >= FIRST)
     done: dict[Task, list[Cell]] = {}
-    tables: dict[int, Table] = {}
     text = ""
     with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
-        first = [Task(str(folder), str(cache), e) for e in dict.fromkeys((*entries, *controls))]
+        first = [Task(*where, e) for e in dict.fromkeys((*entries, *controls))]
         for future in as_completed([pool.submit(_forecast, task) for task in first]):
             told(f"forecasts of {future.result()}")
         waiting = {pool.submit(_cells, task): task for task in tasks}
         for future in as_completed(waiting):
             task = waiting[future]
             done[task] = future.result()
-            told(f"{task.entry.file} {task.cold_s:g} s {task.law}: {len(done[task])} cells")
-            for number in _complete(groups, done, tables, str(folder), str(cache)):
-                entry, cold_s, some = groups[number]
-                cells = [c for law in some for c in done[Task(str(folder), str(cache), entry, cold_s, law)]]
-                found = _stage(str(folder), str(cache), entry)
-                tables[number] = table_of(found, cold_s, "fluid", SloBounds(), cells)
-                text = write(out, [tables[i] for i in sorted(tables)])
+            told(f"{task.entry} {task.cold_s:g} s {task.law}: {len(done[task])} cells")
+            if len(done) % EVERY == 0 or len(done) == len(tasks):
+                text = write(out, _tables(groups, done, where))
     return text
 
 
-def _complete(
-    groups: Sequence[tuple[Entry, float, tuple[str, ...]]], done: dict[Task, list[Cell]], tables: dict[int, Table],
-    folder: str, cache: str,
-) -> Iterator[int]:  # fmt: skip
-    for number, (entry, cold_s, some) in enumerate(groups):
-        if number not in tables and all(Task(folder, cache, entry, cold_s, law) in done for law in some):
-            yield number
+def _tables(groups: Sequence[Group], done: Mapping[Task, list[Cell]], where: tuple[str, str]) -> list[Table]:
+    """A table for every trace and start of which something has been run."""
+    tables = []
+    for entry, cold_s, some in groups:
+        tasks = {law: Task(*where, entry, cold_s, law) for law in some}
+        ran = [law for law in some if tasks[law] in done]
+        if ran:
+            cells = [cell for law in ran for cell in done[tasks[law]]]
+            left = [law for law in some if law not in ran]
+            tables.append(table_of(_stage(*where, entry), cold_s, "fluid", SloBounds(), cells, left))
+    return tables
 
 
 def _forecast(task: Task) -> str:
@@ -116,7 +123,7 @@ def _cells(task: Task) -> list[Cell]:
     return list(sweep(bench, task.law))
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=3)
 def _stage(folder: str, cache: str, entry: Entry) -> Stage:
     trace = _trace(Path(folder), entry)
     return stage(trace, needs=NEEDS, cache=Path(cache) / "forecasts", version=forecast_version())

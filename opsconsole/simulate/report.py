@@ -34,6 +34,7 @@ class Table:
     slo: SloBounds
     span_s: float
     cells: tuple[Cell, ...]
+    pending: tuple[str, ...] = ()  # laws that have not been run yet
 
     @property
     def oracle_hours(self) -> float | None:
@@ -48,6 +49,7 @@ class Table:
             f"average at {REFERENCE_START_S:g} s",
             f"lengths: {self.lengths}; SLO: TTFT {self.slo.ttft:g} s, TPOT {1000 * self.slo.tpot:g} ms, "
             f"{100 * self.slo.target:g} % of requests",
+            *((f"not run yet: {', '.join(self.pending)}",) if self.pending else ()),
         )
 
     def rows(self) -> list[tuple[str, ...]]:
@@ -65,6 +67,7 @@ class Table:
             "estimated": self.fidelity == "fluid",
             "slo": {"ttft_s": self.slo.ttft, "tpot_s": self.slo.tpot, "target": self.slo.target},
             "span_s": self.span_s,
+            "pending": list(self.pending),
             "cells": [
                 {"knob": cell.knob, **cell.outcome, "relative_to_oracle": _ratio(cell, self.oracle_hours)}
                 for cell in self.cells
@@ -72,7 +75,9 @@ class Table:
         }
 
 
-def table_of(stage: Stage, cold_s: float, fidelity: str, slo: SloBounds, cells: Sequence[Cell]) -> Table:
+def table_of(
+    stage: Stage, cold_s: float, fidelity: str, slo: SloBounds, cells: Sequence[Cell], pending: Sequence[str] = ()
+) -> Table:
     skip = round(stage.warm_up_s / stage.load.trace.step)
     return Table(
         stage.load.trace.label,
@@ -84,6 +89,7 @@ def table_of(stage: Stage, cold_s: float, fidelity: str, slo: SloBounds, cells: 
         slo,
         stage.load.trace.seconds - stage.warm_up_s,
         tuple(cells),
+        tuple(pending),
     )
 
 
