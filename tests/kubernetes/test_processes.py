@@ -49,16 +49,34 @@ async def test_a_leader_killed_or_put_to_sleep_is_followed_and_never_writes_agai
         refused = ask(one, "/v1/intents", {"plan_id": plan["plan_id"]})
         assert (refused.status_code, "There is no plan" in refused.json()["error"]) == (400, True)
         assert here.replicas() == 1
-        passed = ask(one, "/v1/plans", {"kind": "scale", "pool": "chat", "to": 2}).json()
-        assert ask(two, "/v1/intents", {"plan_id": passed["plan_id"]}).json()["status"] == "running"
-        await eventually("the follower's plan carried out by the leader", lambda: here.replicas() == 2)
         two.end(signal.SIGKILL)
         await eventually("the first to lead again", lambda: leads(here, one), 30.0)
-        plan = ask(one, "/v1/plans", {"kind": "scale", "pool": "chat", "to": 3, "reason": "by hand"}).json()
+        plan = ask(one, "/v1/plans", {"kind": "scale", "pool": "chat", "to": 2, "reason": "by hand"}).json()
         assert ask(one, "/v1/intents", {"plan_id": plan["plan_id"]}).json()["status"] == "running"
-        assert here.replicas() == 3
-        await eventually("the growth told as done", lambda: any("3 of 3 ready" in w for w in one.journal()), 30.0)
+        assert here.replicas() == 2
+        await eventually("the growth told as done", lambda: any("2 of 2 ready" in w for w in one.journal()), 30.0)
     finally:
         for daemon in (one, two):
+            if daemon.process is not None:
+                daemon.end()
+
+
+async def test_a_follower_passes_on_what_people_ask_of_it(make: Make, tmp_path: Path) -> None:
+    here = make()
+    here.deploy(replicas=1, ready="500ms")
+    one, two = DaemonProcess(here, tmp_path / "one"), DaemonProcess(here, tmp_path / "two")
+    one.start()
+    try:
+        await eventually("the first to lead", lambda: one.is_ready() and leads(here, one), 60.0)
+        two.start()
+        await eventually("the second", two.is_ready, 60.0)
+        plan = ask(two, "/v1/plans", {"kind": "scale", "pool": "chat", "to": 2}).json()
+        assert (plan["from_count"], plan["to_count"]) == (1, 2)
+        assert ask(two, "/v1/intents", {"plan_id": plan["plan_id"]}).json()["status"] == "running"
+        assert here.replicas() == 2
+        assert any(line.startswith("outcome:") for line in one.journal())  # the leader's, and not the follower's
+        assert not any(line.startswith("outcome:") for line in two.journal())
+    finally:
+        for daemon in (two, one):
             if daemon.process is not None:
                 daemon.end()
