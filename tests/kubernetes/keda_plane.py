@@ -50,9 +50,9 @@ def authority(folder: Path, name: str, *subjects: str) -> None:
     )
     request, extra = folder / f"{name}.csr", folder / f"{name}.ext"
     extra.write_text("subjectAltName=" + ",".join(f"DNS:{subject}" for subject in subjects))
-    subject = ["-subj", f"/CN={subjects[0]}", "-keyout", folder / f"{name}.key", "-out", request]
+    subject: list[str | Path] = ["-subj", f"/CN={subjects[0]}", "-keyout", folder / f"{name}.key", "-out", request]
     openssl("req", "-newkey", "rsa:2048", "-nodes", *subject)
-    signed = ["-CA", ca, "-CAkey", key, "-CAcreateserial", "-days", "2", "-extfile", extra]
+    signed: list[str | Path] = ["-CA", ca, "-CAkey", key, "-CAcreateserial", "-days", "2", "-extfile", extra]
     openssl("x509", "-req", "-in", request, *signed, "-out", folder / f"{name}.crt")
 
 
