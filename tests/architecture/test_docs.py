@@ -47,7 +47,8 @@ def test_every_relative_link_leads_somewhere(document: Path) -> None:
 
 def commands_in(text: str) -> Iterator[list[str]]:
     """Command lines of code blocks, without their comments and without what is piped on."""
-    for line in COMMAND.findall("\n".join(code_in(text))):
+    joined = re.sub(r"\\\n\s*", "", "\n".join(code_in(text)))  # a line that ends in a backslash goes on
+    for line in COMMAND.findall(joined):
         words = shlex.split(re.split(r"\s{2,}| # | \| ", line)[0])
         yield words[words.index("opsconsole") + 1 :]
 
