@@ -93,7 +93,7 @@ class Latency:
 
     def _alone(self, utilisation: float) -> float:
         """Seconds of a step that only decodes."""
-        decodes = self.decodes * utilisation**1.6
+        decodes: float = self.decodes * utilisation**1.6
         return self.replica.step.batch_s(max(1, round(decodes))) + self.context_s * decodes * self.mean_context
 
     def running(self, utilisation: float) -> float:

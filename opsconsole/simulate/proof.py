@@ -88,8 +88,8 @@ def run_proof(
     text = ""
     with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
         first = [Task(*where, e) for e in dict.fromkeys((*entries, *controls))]
-        for future in as_completed([pool.submit(_forecast, task) for task in first]):
-            told(f"forecasts of {future.result()}")
+        for ready in as_completed([pool.submit(_forecast, task) for task in first]):
+            told(f"forecasts of {ready.result()}")
         waiting = {pool.submit(_cells, task): task for task in tasks}
         for future in as_completed(waiting):
             task = waiting[future]

@@ -31,7 +31,7 @@ def read_servegen(path: Path, seed: int) -> Trace:
         step, rates, cvs = _windows(file)
         per = round(step / BIN_S)
         counts = _counts(np.repeat(rates, per) * BIN_S, np.repeat(cvs, per), draw)
-        mean_prompt, mean_output = _lengths(file, np.arange(counts.size) * BIN_S)
+        mean_prompt, mean_output = _lengths(file, np.arange(counts.size, dtype=np.float64) * BIN_S)
         if total is None:
             total, prompts, outputs = np.zeros(counts.size), np.zeros(counts.size), np.zeros(counts.size)
         if counts.size != total.size:

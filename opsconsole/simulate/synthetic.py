@@ -22,7 +22,7 @@ def synthetic(name: str, seed: int, days: float = 7.0) -> Trace:
     if name not in SHAPES:
         raise UsageError(f"{PREFIX}{name} is unknown: there are {', '.join(PREFIX + n for n in SHAPES)}.")
     draw = np.random.default_rng(seed)
-    times = np.arange(round(days * DAY_S / BIN_S)) * BIN_S
+    times: Floats = np.arange(round(days * DAY_S / BIN_S), dtype=np.float64) * BIN_S
     rate = SHAPES[name](times, draw)
     return Trace(name, Kind.SYNTHETIC, BIN_S, draw.poisson(rate * BIN_S).astype(np.float64))
 

@@ -136,7 +136,8 @@ class Trace:
             if counts is None:
                 return None
             total = np.concatenate([[0.0], np.cumsum(counts)])
-            return np.diff(np.interp(edges, own, total))
+            binned: Floats = np.diff(np.interp(edges, own, total))
+            return binned
 
         requests = spread(self.requests)
         assert requests is not None

@@ -154,7 +154,8 @@ def prefixes(world: World, snapshot: FleetSnapshot, cells: int, room: int) -> li
     """The prefixes that many requests share, most saved first; why there are none where nobody tells them."""
     if not world.prefixes:
         words = "nobody tells prefixes: the router of `opsconsole up` does; vLLM and others export totals only"
-        return [(Cell(f" {piece}", "dim"),) for piece in wrap(words, cells - 2)][: max(1, room)]
+        told: list[Line] = [(Cell(f" {piece}", "dim"),) for piece in wrap(words, cells - 2)]
+        return told[: max(1, room)]
     known = {r.replica: r.replica.rsplit("-", 1)[-1] for r in snapshot.replicas}
     head = left(" PREFIX ID", 15) + right("TOKENS", 7) + right("REQUESTS", 10) + right("FORKS", 7) + right("LAST", 8)
     out: list[Line] = [(Cell(head + "  ON", "dim"),)]

@@ -46,7 +46,8 @@ def test_a_pool_outside_the_budget_is_left_alone() -> None:
 
 class Broken:
     name = "broken"
-    needs = ()
+    needs: tuple[str, ...] = ()
+    period_s = 15.0
 
     def decide(self, situation: Situation, memory: Memory) -> tuple[Decision, Memory]:
         raise RuntimeError("no")

@@ -58,7 +58,7 @@ def test_planners_are_told_under_their_own_names_from_whole_intervals() -> None:
 
 
 def test_kalman_follows_a_line_and_arima_a_level() -> None:
-    line = 10.0 + 2.0 * np.arange(60)
+    line = 10.0 + 2.0 * np.arange(60, dtype=np.float64)
     assert kalman(line)[-1] == pytest.approx(line[-1] + 2.0, abs=0.5)
     level = 100.0 + np.random.default_rng(2).normal(0, 3, 200)
     assert arima(level)[50:].mean() == pytest.approx(100.0, abs=2.0)
