@@ -49,7 +49,8 @@ def check_engine(seconds: float, seed: int, cpu_time: bool, say: Callable[[str],
         found = cross_check(path, clock.monotonic, sleep, seconds=seconds, seed=seed, say=say)
     lines = [
         f"engine: {found.steps} steps fitted to {100 * found.step_error:.1f} % each, {found.requests} requests "
-        f"replayed, busy {100 * found.load:.0f} % of the time"
+        f"replayed, busy {100 * found.load:.0f} % of the time; its steps took {100 * found.drift:+.1f} % "
+        "against the fit, which is how much the machine changed meanwhile"
     ]
     for row in found.rows:
         bar = "shown" if row.bar is None else f"at most {100 * row.bar:.0f} %"

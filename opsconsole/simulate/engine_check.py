@@ -54,6 +54,7 @@ class CrossCheck:
     curve: StepCurve
     steps: int
     step_error: float  # median relative error of one step's time, on the steps it was fitted to
+    drift: float  # by what share the replay's steps took longer, all together, than the fit says of the same steps
     requests: int
     load: float  # share of the time the engine was busy
     rows: tuple[Row, ...]
@@ -142,14 +143,16 @@ def check_core(
     busy, began = -world.busy_s, now()
     real = world.run(arrivals, offset=300_000)
     busy, took = busy + world.busy_s, now() - began
+    replayed = world.steps[seen:]
     del world.steps[seen:]
     say("fitting: a varied load, second half; the machine may have changed meanwhile")
     world.run(varied(seed + 3, half, 1.2), offset=400_000)
     curve = fit(world.steps)
     step_error = _median([abs(_seconds(curve, shape) - took) / took for shape, took in world.steps])
     ours = simulated(replace(model, step=curve), arrivals)
+    drift = sum(took for _, took in replayed) / sum(_seconds(curve, shape) for shape, _ in replayed) - 1.0
     load = busy / max(1e-9, took)
-    return CrossCheck(curve, len(world.steps), step_error, len(arrivals), load, compare(real, ours))
+    return CrossCheck(curve, len(world.steps), step_error, drift, len(arrivals), load, compare(real, ours))
 
 
 class _World:

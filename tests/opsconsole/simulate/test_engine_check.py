@@ -29,7 +29,7 @@ def test_an_engine_of_known_step_times_is_recovered_and_replayed_almost_exactly(
     core = stand_in_engine(step, EngineOptions("check", kv_blocks=400), time.now, time.elapse).core
     check = check_core(core, time.now, time.elapse, seconds=30.0)
     assert check.requests > 20 and 0.3 < check.load < 1.0
-    assert check.step_error < 0.01
+    assert check.step_error < 0.01 and abs(check.drift) < 0.01
     assert all(row.error < 0.02 for row in check.rows), check.rows
     assert check.ok
 
@@ -45,7 +45,7 @@ def test_the_check_fails_where_the_engine_is_not_what_was_fitted() -> None:
         factor[0] = 1.6 if text.startswith("replaying") else 1.0
 
     check = check_core(core, time.now, time.elapse, seconds=20.0, say=slower_during_the_replay)
-    assert not check.ok
+    assert not check.ok and check.drift > 0.4
     (median,) = [row for row in check.rows if row.name == "E2E p50"]
     assert median.simulated < 0.8 * median.real
 
