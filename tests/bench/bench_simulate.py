@@ -82,10 +82,10 @@ def main() -> None:
     options = parser.parse_args()
     print(f"{'load':44} {'req/s CPU':>10} {'req/s wall':>10}")
     count = options.count
-    one = poisson(RATE, count, 1, (1000, 1000), (100, 100))
-    show("1,000/100, one replica, fast-forward", count, lone(one, True))
-    few = one[: count // 10]
-    show("1,000/100, one replica, single steps", len(few), lone(few, False))
+    for rate in (0.5, RATE):
+        few = poisson(rate, count // 4, 1, (1000, 1000), (100, 100))
+        show(f"1,000/100 at {rate:g}/s, one replica, fast-forward", len(few), lone(few, True))
+        show(f"1,000/100 at {rate:g}/s, one replica, single steps", len(few), lone(few, False))
     for replicas in (1, 10, 20, 100):
         load = poisson(RATE * replicas, count, 1, (1000, 1000), (100, 100))
         show(f"1,000/100, {replicas} replicas, static", count, fleet(load, replicas, "static"))
