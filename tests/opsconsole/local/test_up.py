@@ -163,7 +163,7 @@ def test_a_port_in_use_is_told_before_anything_starts(folder: Path) -> None:
             "seed": 1, "workers": "1:2", "devices": "cpu", "model": str(folder), "data_dir": str(folder),
             "port": port, "slo": "", "policy": "reactive", "stabilise": "10s", "drain_deadline": "60s",
             "engine_arg": [],
-            "capture": False,
+            "capture": False, "day": "2m", "start_delay": "0s", "sustained": 0.0,
         }  # fmt: skip
         prepared = up_options.prepare(asked)
         with pytest.raises(UsageError, match=f"{port} cannot be used .*--port"):
