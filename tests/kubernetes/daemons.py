@@ -13,8 +13,9 @@ from pathlib import Path
 
 import httpx
 
-from tests.kubernetes.plane import ADMIN_TOKEN, free_port, niced
+from tests.kubernetes.plane import ADMIN_TOKEN, niced
 from tests.kubernetes.worlds import Maker
+from tests.ports import free_port
 
 CONFIG = """
 [agent]

@@ -13,7 +13,8 @@ from typing import Any
 
 import yaml
 
-from tests.kubernetes.plane import HERE, Cluster, ControlPlane, free_port, wait_for
+from tests.kubernetes.plane import HERE, Cluster, ControlPlane, wait_for
+from tests.ports import free_port
 
 BUILD = HERE / "keda" / "build.sh"
 NAMESPACE = "keda"

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -18,6 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+
+from tests.ports import free_port
 
 HERE = Path(__file__).parent
 BUILD = HERE / "controlplane" / "build.sh"
@@ -29,12 +30,6 @@ def binaries() -> Path | None:
     """The folder of ready binaries, or None where nobody has built them."""
     folder = Path(subprocess.run([str(BUILD), "--where"], check=True, capture_output=True, text=True).stdout.strip())
     return folder if all((folder / name).exists() for name in ("etcd", "kube-apiserver", "kwok")) else None
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def wait_for(what: str, holds: Callable[[], bool], patience_s: float = 30.0) -> None:
