@@ -1,8 +1,9 @@
 """The simulation against the embedded engine on this machine: fit a step-time model, replay a load in both, compare.
 
 The engine runs in this process, in real time, with the same arrivals the simulation gets. The fit sees one load and the
-comparison another. Time and sleep come as callables. The trap: what a step takes is the whole of it, planning and
-sampling included, not the model's forward alone; and a machine that others use fits and replays their noise.
+comparison another, by turns of seconds, because a machine's speed drifts within minutes and both must see the same
+drift. Time and sleep come as callables. The trap: what a step takes is the whole of it, planning and sampling included,
+not the model's forward alone; and a machine that others use fits and replays their noise.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from engine.core import EngineCore
 
 KNOTS = (1, 8, 32, 64, 128, 256, 512)  # tokens in the batch
+STRETCH_S = 12.0  # of replay between two pieces of the fit
 FIRST_ID, IDS = 100, 20_000  # token ids that every vocabulary in use has
 Say = Callable[[str], None]
 
@@ -131,28 +133,42 @@ def check_core(
         hash_tokens=core.config.block_size,
     )
     world = _World(core, now, sleep)
-    world.run(varied(seed, 3, 4.0), offset=100_000)  # first steps are slow for reasons of their own
+    world.run(varied(seed, 3, 4.0))  # first steps are slow for reasons of their own
     world.steps.clear()
-    half = max(8, int(seconds / 2))
-    say("fitting: a varied load, first half")
-    world.run(varied(seed + 1, half, 1.2), offset=200_000)
-    rate = rate or _moderate(fit(world.steps), model)
-    arrivals = chat(seed + 2, rate, seconds)
-    seen = len(world.steps)
-    say(f"replaying: {len(arrivals)} requests at {rate:.2f}/s for {seconds:.0f} s")
-    busy, began = -world.busy_s, now()
-    real = world.run(arrivals, offset=300_000)
-    busy, took = busy + world.busy_s, now() - began
-    replayed = world.steps[seen:]
-    del world.steps[seen:]
-    say("fitting: a varied load, second half; the machine may have changed meanwhile")
-    world.run(varied(seed + 3, half, 1.2), offset=400_000)
-    curve = fit(world.steps)
-    step_error = _median([abs(_seconds(curve, shape) - took) / took for shape, took in world.steps])
-    ours = simulated(replace(model, step=curve), arrivals)
-    drift = sum(took for _, took in replayed) / sum(_seconds(curve, shape) for shape, _ in replayed) - 1.0
-    load = busy / max(1e-9, took)
-    return CrossCheck(curve, len(world.steps), step_error, drift, len(arrivals), load, compare(real, ours))
+    stretches = max(1, round(seconds / STRETCH_S))
+    crowds = max(8, int(seconds / (stretches + 1)))
+    fitted, replayed, arrivals, real = _Turn(), _Turn(), [], []
+    for turn in range(stretches + 1):
+        say(f"fitting: a varied load, turn {turn + 1} of {stretches + 1}")
+        fitted.run(world, varied(seed + 1 + turn, crowds, 1.2))
+        if turn == stretches:
+            break
+        rate = rate or _moderate(fit(fitted.steps), model)
+        arrivals.append(chat(seed + 1000 + turn, rate, seconds / stretches))
+        say(f"replaying: {len(arrivals[-1])} requests at {rate:.2f}/s, turn {turn + 1} of {stretches}")
+        real += replayed.run(world, arrivals[-1])
+    curve = fit(fitted.steps)
+    step_error = _median([abs(_seconds(curve, shape) - took) / took for shape, took in fitted.steps])
+    ours = [fate for some in arrivals for fate in simulated(replace(model, step=curve), some)]
+    drift = sum(took for _, took in replayed.steps) / sum(_seconds(curve, shape) for shape, _ in replayed.steps) - 1.0
+    load = replayed.busy_s / max(1e-9, replayed.took_s)
+    return CrossCheck(curve, len(fitted.steps), step_error, drift, len(real), load, compare(real, ours))
+
+
+class _Turn:
+    """What the steps of one of the two loads took, over all its turns."""
+
+    def __init__(self) -> None:
+        self.steps: list[tuple[StepShape, float]] = []
+        self.busy_s = self.took_s = 0.0
+
+    def run(self, world: _World, arrivals: Sequence[Arrival]) -> list[Fate]:
+        world.steps.clear()
+        fates, took_s = world.run(arrivals)
+        self.steps += world.steps
+        self.busy_s += sum(took for _, took in world.steps)
+        self.took_s += took_s
+        return fates
 
 
 class _World:
@@ -162,13 +178,14 @@ class _World:
         self._core, self._now, self._sleep = core, now, sleep
         self._recorder = core.step_time = _Recorder()
         self.steps: list[tuple[StepShape, float]] = []
-        self.busy_s = 0.0
+        self._asked = 0  # makes every prompt new
 
-    def run(self, arrivals: Sequence[Arrival], offset: int) -> list[Fate]:
-        """Every request to its end; times count from the start of this run. `offset` makes prompts new."""
+    def run(self, arrivals: Sequence[Arrival]) -> tuple[list[Fate], float]:
+        """Every request to its end, and the seconds that took; times count from the start of this run."""
         core, began = self._core, self._now()
         size = core.config.block_size
-        requests = [request_of(offset + i, a, size, IDS, FIRST_ID) for i, a in enumerate(arrivals)]
+        requests = [request_of(self._asked + i, a, size, IDS, FIRST_ID) for i, a in enumerate(arrivals)]
+        self._asked += len(requests)
         for request in requests:
             request.arrival += began
         ahead = 0
@@ -182,14 +199,14 @@ class _World:
                 continue
             core.step()
             took = self._now() - at
-            self.busy_s += took
             if self._recorder.shape is not None:
                 self.steps.append((self._recorder.shape, took))
                 self._recorder.shape = None
-        return [
+        fates = [
             Fate(f.arrived - began, f.first and f.first - began, f.last and f.last - began, f.preemptions, f.cached)
             for f in map(fate_of, requests)
         ]
+        return fates, self._now() - began
 
 
 # -- the fit ---------------------------------------------------------------------------------------------------
