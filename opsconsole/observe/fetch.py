@@ -11,19 +11,17 @@ import asyncio
 import email.utils
 import ssl
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache, lru_cache
 from socket import gaierror
-from typing import TYPE_CHECKING
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import quote, urljoin, urlsplit
 
 from opsconsole.errors import SourceErrorKind
+from opsconsole.observe.answer import Answer, BadAnswer
+from opsconsole.observe.connections import Connection, Connections, Place
 
-if TYPE_CHECKING:
-    import aiohttp
-    from yarl import URL
-
-ACCEPT = {"Accept": "text/plain;version=0.0.4", "Accept-Encoding": "gzip", "User-Agent": "opsconsole"}
+ACCEPT = (("Accept", "text/plain;version=0.0.4"), ("Accept-Encoding", "gzip"), ("User-Agent", "opsconsole"))
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _SECRET_HEADERS = frozenset({"authorization", "cookie", "x-api-key", "proxy-authorization"})
 _REQUESTS_KEPT = 4096
@@ -62,17 +60,12 @@ class FetchFailed(Exception):
 
 
 class Fetcher:
-    """A pool of connections that are kept alive; one a process is enough.
-
-    It uses aiohttp without httpx around it, and without its redirects, cookies and decompression: a layer between
-    costs as much as reading the page.
-    """
+    """A pool of connections that are kept alive; one a process is enough."""
 
     def __init__(self, options: FetchOptions | None = None, connections: int = 1024) -> None:
         self.options = options or FetchOptions()
-        self._connections = connections
-        self._session: aiohttp.ClientSession | None = None
-        self._asked: dict[tuple[str, tuple[tuple[str, str], ...], bool], tuple[URL, dict[str, str]]] = {}
+        self._connections = Connections(cache(lambda: _ssl_context(self.options)), connections)
+        self._asked: dict[tuple[str, tuple[tuple[str, str], ...], bool], tuple[Place, bytes]] = {}
 
     async def fetch(self, url: str, headers: tuple[tuple[str, str], ...] = ()) -> Body:
         """The page at `url`, or `FetchFailed`. `headers` are sent beside those of the options."""
@@ -88,64 +81,65 @@ class Fetcher:
             raise _named(error, progress) from error
 
     async def close(self) -> None:
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
+        await self._connections.close()
 
     async def _follow(self, url: str, headers: tuple[tuple[str, str], ...], progress: _Progress) -> Body:
-        if self._session is None:
-            self._session = _new_session(self.options, self._connections)
         seen = {url}
         secrets = True
         for _ in range(self.options.max_redirects + 1):
-            place, sent = self._request(url, headers, secrets)
-            response = await self._session.get(place, headers=sent, allow_redirects=False)
+            connection = await self._connections.ask(*self._request(url, headers, secrets))
             try:
                 progress.answered = True
-                if response.status in _REDIRECTS:
-                    after = _next(response.headers.get("Location", ""), url, seen)
+                answer = connection.answer
+                if answer.status in _REDIRECTS:
+                    after = _next(answer.headers.get("location", ""), url, seen)
                     secrets = secrets and _same_server(url, after)
                     url = after
                     continue
-                _require_ok(response)
-                return await _body(response, self.options, progress, url)
+                _require_ok(answer)
+                return await _body(connection, self.options, progress, url)
             finally:
-                response.release()  # a body that was not read to its end closes the connection
+                self._connections.release(connection)
         raise FetchFailed(SourceErrorKind.REDIRECT, f"more than {self.options.max_redirects} redirects")
 
-    def _request(self, url: str, headers: tuple[tuple[str, str], ...], secrets: bool) -> tuple[URL, dict[str, str]]:
-        """Address and headers, made once for each; an address is taken as it is written."""
-        from yarl import URL
-
+    def _request(self, url: str, headers: tuple[tuple[str, str], ...], secrets: bool) -> tuple[Place, bytes]:
+        """Where and what to ask, worked out once for each address."""
         key = (url, headers, secrets)
         known = self._asked.get(key)
         if known is None:
-            sent = {**ACCEPT, **dict(self.options.headers), **dict(headers)}
+            sent = (*ACCEPT, *self.options.headers, *headers)
             if not secrets:
-                sent = {name: value for name, value in sent.items() if name.lower() not in _SECRET_HEADERS}
+                sent = tuple(header for header in sent if header[0].lower() not in _SECRET_HEADERS)
             if len(self._asked) >= _REQUESTS_KEPT:
                 self._asked.clear()
-            known = self._asked[key] = (URL(url), sent)
+            known = self._asked[key] = _worded(url, sent)
         return known
 
 
-def _new_session(options: FetchOptions, connections: int) -> aiohttp.ClientSession:
-    import aiohttp
+def _worded(url: str, headers: Iterable[tuple[str, str]]) -> tuple[Place, bytes]:
+    """An address is taken as it is written; of headers named alike the last stands. ValueError: it cannot be asked."""
+    parts = urlsplit(url)
+    is_tls = parts.scheme == "https"
+    usual = 443 if is_tls else 80
+    host, port = parts.hostname or "", usual if parts.port is None else parts.port
+    if parts.scheme not in ("http", "https") or not host:
+        raise ValueError(f"{url[:100]} is no http address")
+    name = f"[{host}]" if ":" in host else host.encode("idna").decode()
+    target = quote(parts.path or "/", safe=_WRITTEN) + ("?" if parts.query else "") + quote(parts.query, safe=_WRITTEN)
+    sent = {"host": ("Host", name if port == usual else f"{name}:{port}")}
+    sent |= {header.lower(): (header, value) for header, value in headers}
+    lines = [f"GET {target} HTTP/1.1", *(f"{header}: {value}" for header, value in sent.values())]
+    if any(char in line for line in lines for char in "\r\n\0"):
+        raise ValueError("a header holds the end of a line")
+    return Place(host, port, is_tls), ("\r\n".join(lines) + "\r\n\r\n").encode()
 
-    return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=connections, keepalive_timeout=75, ssl=_ssl_context(options)),
-        auto_decompress=False,
-        cookie_jar=aiohttp.DummyCookieJar(),
-        timeout=aiohttp.ClientTimeout(total=None),
-        trust_env=False,
-    )
+
+_WRITTEN = "!$%&'()*+,-./:;=?@[]_~"
 
 
-def _ssl_context(options: FetchOptions) -> ssl.SSLContext | bool:
+def _ssl_context(options: FetchOptions) -> ssl.SSLContext:
     if not options.verify:
         return ssl._create_unverified_context()
-    if not options.ca_file and not options.client_cert:
-        return True
     context = ssl.create_default_context(cafile=options.ca_file)
     if options.client_cert:
         context.load_cert_chain(*options.client_cert)
@@ -188,26 +182,26 @@ def _same_server(url: str, after: str) -> bool:
     return same and (here.scheme, there.scheme) != ("https", "http")
 
 
-def _require_ok(response: aiohttp.ClientResponse) -> None:
-    status = response.status
+def _require_ok(answer: Answer) -> None:
+    status = answer.status
     if status in (401, 403):
         raise FetchFailed(SourceErrorKind.AUTH, f"answered {status}: give a token or user and password")
     if status != 200:
-        raise FetchFailed(SourceErrorKind.HTTP_STATUS, f"answered {status} {response.reason or ''}".rstrip())
+        raise FetchFailed(SourceErrorKind.HTTP_STATUS, f"answered {status} {answer.reason}".rstrip())
 
 
-async def _body(response: aiohttp.ClientResponse, options: FetchOptions, progress: _Progress, url: str) -> Body:
-    told = response.headers.get
-    length = told("Content-Length", "")
-    if length.isdigit() and int(length) > options.max_bytes:
+async def _body(connection: Connection, options: FetchOptions, progress: _Progress, url: str) -> Body:
+    answer = connection.answer
+    told = answer.headers.get
+    if (answer.length or 0) > options.max_bytes:
         raise _too_large(options)
-    encoding = told("Content-Encoding", "identity").strip().lower()
+    encoding = told("content-encoding", "identity").lower()
     if encoding not in ("identity", "", "gzip", "x-gzip", "deflate"):
         raise FetchFailed(SourceErrorKind.NOT_METRICS, f"answered in encoding {encoding}, which was not asked for")
     parts: list[bytes] = []
     room = options.max_bytes
     inflater = _Inflater() if encoding in ("gzip", "x-gzip", "deflate") else None
-    async for chunk in response.content.iter_any():
+    while chunk := await connection.read():
         progress.received += len(chunk)
         data = inflater.feed(chunk, room + 1) if inflater else chunk
         room -= len(data)
@@ -216,10 +210,8 @@ async def _body(response: aiohttp.ClientResponse, options: FetchOptions, progres
         parts.append(data)
     if inflater and not inflater.done and progress.received:
         raise FetchFailed(SourceErrorKind.TRUNCATED, "the gzip body ends early")
-    if length.isdigit() and progress.received != int(length):
-        raise FetchFailed(SourceErrorKind.TRUNCATED, f"{progress.received} of {length} bytes came")
-    chunked = "chunked" in told("Transfer-Encoding", "").lower()
-    return Body(b"".join(parts), bool(length) or chunked or bool(inflater), _date(told("Date")), url)
+    data = parts[0] if len(parts) == 1 else b"".join(parts)
+    return Body(data, answer.is_framed or inflater is not None, _date(told("date")), url)
 
 
 def _too_large(options: FetchOptions) -> FetchFailed:
@@ -265,6 +257,7 @@ def _new_stream() -> zlib._Decompress:
     return zlib.decompressobj(wbits=47)  # 32 + 15: gzip or zlib, by the header
 
 
+@lru_cache(maxsize=64)  # a second's answers bear the same
 def _date(text: str | None) -> float | None:
     if not text:
         return None
@@ -277,7 +270,9 @@ def _date(text: str | None) -> float | None:
 def _named(error: Exception, progress: _Progress) -> FetchFailed:
     chain = list(_causes(error))
     words = str(error) or type(error).__name__
-    if any(isinstance(cause, gaierror) for cause in chain):
+    if isinstance(error, BadAnswer):
+        return FetchFailed(SourceErrorKind.REFUSED, f"no HTTP answer: {words}")
+    if any(isinstance(cause, gaierror | UnicodeError) for cause in chain):
         return FetchFailed(SourceErrorKind.DNS, "the name does not resolve")
     if any(isinstance(cause, ssl.SSLError | ssl.CertificateError) for cause in chain):
         return FetchFailed(SourceErrorKind.TLS, f"TLS failed: {words}")

@@ -1,9 +1,9 @@
 """What it costs to read metrics pages: one page beside the library's parser, then 10 to 1,000 replicas over loopback.
 
-Prints two tables and asserts nothing; numbers are of this machine and of this run. The fake replicas live in a process
-of their own, so that only our side is counted; reader processes (`--shards`) are ours and counted. The trap: wall time
-of a busy machine. CPU time is what is compared, and it too grows beside other work: the library's parser is in the
-first table, so that two runs can be set against each other.
+Prints two tables and asserts nothing; numbers are of this machine and of this run. The fake replicas (`fake_fleet`, a
+port each) live in a process of their own, so that only our side is counted; reader processes (`--shards`) are ours and
+counted. The trap: wall time of a busy machine. CPU time is what is compared, and it too grows beside other work: the
+library's parser is in the first table, so that two runs can be set against each other.
 
     make bench-observe BENCH_ARGS="--replicas 10,100,1000 --ticks 60"
     make bench-observe BENCH_ARGS="--replicas 1000 --ticks 60 --shards 2"
@@ -13,13 +13,10 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import contextlib
-import gzip
 import math
 import os
 import re
 import resource
-import subprocess
 import sys
 import tempfile
 import time
@@ -38,19 +35,6 @@ from opsconsole.observe.layout import Layouts, PageReader
 from opsconsole.observe.scrape import ScrapeOptions, ScrapeSource
 from opsconsole.observe.sharded import ShardedSource
 from opsconsole.observe.targets import StaticTargets, target_at
-
-PAGE = Path(__file__).parents[1] / "data" / "pages" / "vllm-0.32.0-served.txt"
-MODEL = "meta-llama/Llama-3.1-70B-Instruct-quantised"  # a name of usual length makes the page the usual 65 KB
-
-
-def page(load: int = 0) -> bytes:
-    """A real page of vLLM 0.32 under a usual model name; `load` moves its counters and gauges."""
-    text = PAGE.read_text().replace('model_name="m"', f'model_name="{MODEL}"')
-    return re.sub(r"(vllm:\w+(?:_total|_count|_sum|_bucket)\{[^}]*\}) (\S+)", lambda m: moved(m, load), text).encode()
-
-
-def moved(line: re.Match[str], load: int) -> str:
-    return f"{line.group(1)} {float(line.group(2)) + (load if float(line.group(2)) else 0)}"
 
 
 def best(rounds: int, **calls: Callable[[], object]) -> dict[str, float]:
@@ -72,7 +56,9 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 def bench_page() -> None:
     from prometheus_client.parser import text_string_to_metric_families
 
-    data, memo = page(), new_memo()
+    from tests.bench.fake_fleet import page
+
+    data, memo = page(0), new_memo()
     reader = PageReader(Layouts(memo))
     read = reader.read(data)
     text = data.decode()
@@ -89,36 +75,6 @@ def bench_page() -> None:
         ("scan", "normalise", "both, warm", "both, cold", "library parser", "library / ours"),
         [[*(f"{ms:.3f}" for ms in took.values()), f"{took['library'] / took['warm']:.1f}x"]],
     )
-
-
-class Replica(asyncio.Protocol):
-    """Answers every request with the next page, gzipped; as little HTTP as keeps a connection alive."""
-
-    answers: tuple[bytes, ...] = ()
-
-    def __init__(self) -> None:
-        self.turn = 0
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = transport
-
-    def data_received(self, data: bytes) -> None:
-        if data.endswith(b"\r\n\r\n"):
-            self.turn = (self.turn + 1) % len(self.answers)
-            self.transport.write(self.answers[self.turn])  # type: ignore[attr-defined]
-
-
-async def serve_replicas() -> None:
-    """The process of the fake replicas: one port, told apart by query."""
-    answers = []
-    for load in range(4):
-        body = gzip.compress(page(load * 3))
-        head = "HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Encoding: gzip\r\n"
-        answers.append(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
-    Replica.answers = tuple(answers)
-    server = await asyncio.get_running_loop().create_server(Replica, "127.0.0.1", 0, backlog=2048)
-    print(server.sockets[0].getsockname()[1], flush=True)
-    await server.serve_forever()
 
 
 def spent(source: ScrapeSource | ShardedSource) -> tuple[float, list[float]]:
@@ -157,9 +113,10 @@ class Costs:
         ]  # fmt: skip
 
 
-async def measure(port: int, replicas: int, ticks: int, interval: float, shards: int) -> list[str]:
+async def measure(urls: Sequence[str], ticks: int, interval: float, shards: int) -> list[str]:
     """CPU a replica and tick: scraping alone, and with the fold and the history; how late the ticks were."""
-    targets = [target_at(f"http://127.0.0.1:{port}/metrics?r={n}", name=f"r{n:04}") for n in range(replicas)]
+    replicas = len(urls)
+    targets = [target_at(url, name=f"r{n:04}") for n, url in enumerate(urls)]
     options = ScrapeOptions(FetchOptions(timeout_s=5.0), budget_s=max(0.8, interval * 5), spread_s=0.3 * interval)
     source: ScrapeSource | ShardedSource
     if shards:
@@ -182,7 +139,7 @@ async def measure(port: int, replicas: int, ticks: int, interval: float, shards:
             marks.append(spent(source)[0])
             snapshot, state = fold(tick, time.time(), found, pools, state, sources=[source.status()])
             marks.append(spent(source)[0])
-            store.write_tick(snapshot)
+            await asyncio.to_thread(store.write_tick, snapshot)  # where the agent's loop writes, too
             marks.append(spent(source)[0])
             costs.observe += marks[1] - marks[0]
             costs.fold += marks[2] - marks[1]
@@ -195,19 +152,14 @@ async def measure(port: int, replicas: int, ticks: int, interval: float, shards:
 
 
 def bench_fleet(sizes: Sequence[int], ticks: int, interval: float, shards: int) -> None:
-    server = subprocess.Popen([sys.executable, __file__, "--serve"], stdout=subprocess.PIPE, text=True)
-    try:
-        assert server.stdout is not None
-        port = int(server.stdout.readline())
-        print(
-            f"Direct scrape over loopback, gzip, {ticks} ticks every {interval:g} s. "
-            "Milliseconds of CPU a replica and tick."
-        )
-        rows = [asyncio.run(measure(port, size, ticks, interval, shards)) for size in sizes]
-        table(("replicas", "scrape", "fold", "history", "all", "of a core", "late p99 ms", "RSS MB", "answered"), rows)
-    finally:
-        server.terminate()
-        server.wait(10)
+    from tests.bench.fake_fleet import fleet
+
+    print(f"Direct scrape over loopback, gzip, {ticks} ticks every {interval:g} s. CPU in ms a replica and tick.")
+    rows = []
+    for size in sizes:
+        with fleet(size) as urls:
+            rows.append(asyncio.run(measure(urls, ticks, interval, shards)))
+    table(("replicas", "scrape", "fold", "history", "all", "of a core", "late p99 ms", "RSS MB", "answered"), rows)
 
 
 def main() -> None:
@@ -216,15 +168,11 @@ def main() -> None:
     options.add_argument("--ticks", type=int, default=8)
     options.add_argument("--interval", type=float, default=1.0)
     options.add_argument("--shards", type=int, default=0, help="reader processes")
-    options.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     given = options.parse_args()
-    if given.serve:
-        with contextlib.suppress(KeyboardInterrupt):
-            asyncio.run(serve_replicas())
-        return
     bench_page()
     bench_fleet([int(size) for size in given.replicas.split(",")], given.ticks, given.interval, given.shards)
 
 
 if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parents[2]))
     main()

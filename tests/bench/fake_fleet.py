@@ -1,13 +1,14 @@
 """Fake replicas for benchmarks of monitors: a port each, one process for all, a real page of vLLM that keeps moving.
 
-It must not know who reads. The traps: counters only ever rise, or every reader would see restarts; and a page is made
-once a second for all replicas, so that the fleet's own work does not crowd out what is measured.
+It must not know who reads. The traps: counters only ever rise, or every reader would see restarts; and an answer is
+made once a second for all replicas, so that the fleet's own work does not crowd out what is measured.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import email.utils
 import gzip
 import re
 import resource
@@ -40,10 +41,17 @@ def page(second: int) -> bytes:
     return LINE.sub(moved, PAGE.read_text().replace('model_name="m"', f'model_name="{MODEL}"')).encode()
 
 
+def answer(body: bytes, *headers: bytes) -> bytes:
+    """As uvicorn words it."""
+    date = b"date: " + email.utils.formatdate(CLOCK.now(), usegmt=True).encode()
+    length = b"content-length: %d" % len(body)
+    return b"\r\n".join((b"HTTP/1.1 200 OK", date, b"server: uvicorn", *headers, length, b"", body))
+
+
 class Replica(asyncio.Protocol):
     """As little HTTP as readers need: /metrics, plain or gzipped as they ask, and 404."""
 
-    _made: tuple[int, bytes, bytes] = (-1, b"", b"")
+    _made: tuple[int, bytes, bytes] = (-1, b"", b"")  # the second, and what is answered in it
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport
@@ -59,14 +67,10 @@ class Replica(asyncio.Protocol):
             return b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"
         second = int(CLOCK.monotonic())
         if Replica._made[0] != second:
-            plain = page(second)
-            Replica._made = (second, plain, gzip.compress(plain, 1))
-        zipped = b"gzip" in data.lower()
-        _, plain, packed = Replica._made
-        body = packed if zipped else plain
-        head = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4\r\n"
-        head += b"Content-Encoding: gzip\r\n" if zipped else b""
-        return head + b"Content-Length: %d\r\n\r\n" % len(body) + body
+            plain, kind = page(second), b"content-type: text/plain; version=0.0.4; charset=utf-8"
+            zipped = answer(gzip.compress(plain), kind, b"content-encoding: gzip")
+            Replica._made = (second, answer(plain, kind), zipped)
+        return Replica._made[2 if b"gzip" in data.lower() else 1]
 
 
 async def serve(count: int) -> None:
