@@ -242,7 +242,7 @@ class KubeActuator:
             made_at=self._world.clock.now(),
             streams_at_risk=at_risk(names, look.pods, sight.streams) if kind is not PlanKind.UNDRAIN else None,
             deadline=self._of.drain_deadline_s,
-            effect=_effect(kind, want, to, names),
+            effect=_effect(kind, want, to, names, self._looker.start_words(look)),
             warnings=tuple(told),
         )
 
@@ -278,11 +278,11 @@ def _without(act: Act, names: Sequence[str], now: float) -> Act:
     return fewer if kept else fewer.ended("done", f"{', '.join(names)} was put back into service before it went", now)
 
 
-def _effect(kind: PlanKind, want: int, to: int, names: Sequence[str]) -> str:
+def _effect(kind: PlanKind, want: int, to: int, names: Sequence[str], starts: str | None) -> str:
     if kind is PlanKind.UNDRAIN:
         return f"route to {', '.join(names)} again"
     if to == want:
         return "nothing"
     if to > want:
-        return f"start {to - want}"
+        return f"start {to - want}" + (f"; such starts took {starts}" if starts else "")
     return f"drain {', '.join(names)}, then shrink to {to}"

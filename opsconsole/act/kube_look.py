@@ -23,8 +23,9 @@ from opsconsole.act.kube_scale import Scale, Scaler
 from opsconsole.clock import Clock
 from opsconsole.cluster.api import KubeApi
 from opsconsole.cluster.failure import KubeError
+from opsconsole.cluster.nodes import nodes_of
 from opsconsole.cluster.pods import PodFacts, entries, facts, mapping
-from opsconsole.cluster.starts import StartTimes
+from opsconsole.cluster.starts import StartTimes, words
 from opsconsole.cluster.workload import Workload
 
 OWNER_S = 10.0  # an answer about other writers is good for this long, except just before a write
@@ -88,6 +89,7 @@ class Looker:
         self._api, self._scaler, self._of, self._me, self._board, self._clock = api, scaler, of, me, board, clock
         self._owner: str | None = None
         self._owner_at = -1e9
+        self._nodes = nodes_of(api, clock)
         self.starts = StartTimes()
 
     async def look(self, *, fresh: bool = False) -> Look:
@@ -98,6 +100,11 @@ class Looker:
         budgets, problem = await self._budgets() if fresh else ((), None)
         self.starts = self.starts.learn(pods)
         return Look(self._clock.now(), thing, scale, self._asked(scale), pods, owner, budgets, problem)
+
+    def start_words(self, look: Look) -> str | None:
+        """How long starts like that of the newest pod took, by node type; None where none was seen."""
+        newest = max(look.pods, key=lambda p: p.created_at or 0.0, default=None)
+        return None if newest is None else words(self.starts, newest.runs, self._nodes.problem)
 
     def _asked(self, scale: Scale) -> int:
         published = None if self._of.via == "scale" else self._board.count(self._of.pool)
@@ -114,7 +121,8 @@ class Looker:
             if not more:
                 break
             query["continue"] = more
-        return tuple(sorted(found, key=lambda p: p.name))
+        await self._nodes.learn(p.node for p in found)
+        return tuple(sorted(self._nodes.typed(found), key=lambda p: p.name))
 
     async def _owner_of(self, thing: Mapping[str, Any], fresh: bool) -> str | None:
         if fresh or self._clock.monotonic() - self._owner_at > OWNER_S:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import pairwise
 from typing import Any
 
 Pod = Mapping[str, Any]
@@ -24,6 +25,7 @@ REVISION_LABELS = (
 )
 UNSCHEDULABLE_AFTER_S = 300.0
 _PULL_REASONS = frozenset({"ContainerCreating", "PodInitializing", "Pulling", "ImagePullBackOff", "ErrImagePull"})
+_MODEL_FLAGS = ("--model", "--model-path", "--model-id")
 _PORT_NAMES = ("metrics", "http-metrics", "http", "api")
 
 
@@ -34,6 +36,7 @@ class PodFacts:
     name: str
     uid: str = ""
     node: str | None = None
+    node_type: str | None = None  # filled in by who may read nodes
     revision: str | None = None
     phase: str | None = None  # of its start; None once it is ready
     why: str | None = None  # what keeps it from starting, in the cluster's own words
@@ -51,12 +54,18 @@ class PodFacts:
     gate_open: bool = False  # whether that gate lets it be ready
     cost: int = 0
     image: str | None = None
+    model: str | None = None  # that its command line names
     url: str | None = None  # of the engine in it, without a path
     labels: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def crash_loops(self) -> bool:
         return self.phase == "failing"
+
+    @property
+    def runs(self) -> str:
+        """What it starts, of which loading times are alike."""
+        return " ".join(part for part in (self.image, self.model) if part)
 
     @property
     def ordinal(self) -> int | None:
@@ -78,7 +87,7 @@ def facts(pod: Pod, now: float | None = None, *, port: int | None = None) -> Pod
     return PodFacts(
         name=str(meta.get("name", "")),
         uid=str(meta.get("uid", "")),
-        node=spec.get("nodeName"),
+        node=node_of(pod),
         revision=next((str(labels[key]) for key in REVISION_LABELS if key in labels), None),
         phase=phase,
         why=None if phase is None else _why(status),
@@ -96,6 +105,7 @@ def facts(pod: Pod, now: float | None = None, *, port: int | None = None) -> Pod
         gate_open=_condition(status, SERVING_LABEL).get("status") == "True",
         cost=_cost(notes),
         image=next((str(c["image"]) for c in entries(spec, "containers") if c.get("image")), None),
+        model=next((m for c in entries(spec, "containers") if (m := _model(c)) is not None), None),
         url=None if host is None else f"{notes.get('prometheus.io/scheme') or 'http'}://{host}:{at}",
         labels={str(k): str(v) for k, v in labels.items()},
     )
@@ -137,6 +147,12 @@ def is_draining(pod: Pod) -> bool:
     return "deletionTimestamp" in meta or mapping(meta, "labels").get(SERVING_LABEL) == "false"
 
 
+def node_of(pod: Pod) -> str | None:
+    """The node it was given to; None before."""
+    found = mapping(pod, "spec").get("nodeName")
+    return str(found) if found else None
+
+
 def address(pod: Pod) -> str | None:
     """The host part of a URL; None until a container runs: before that nothing can listen."""
     status = mapping(pod, "status")
@@ -175,6 +191,18 @@ def mapping(holder: Mapping[str, Any], key: str) -> Mapping[str, Any]:
 def entries(holder: Mapping[str, Any], key: str) -> Sequence[Mapping[str, Any]]:
     found = holder.get(key)
     return [entry for entry in found if isinstance(entry, Mapping)] if isinstance(found, list) else []
+
+
+def _model(container: Pod) -> str | None:
+    """What an engine is told to load: `--model X`, `--model=X`, `--model-path X`, or `serve X` of vLLM."""
+    words = [str(w) for key in ("command", "args") for w in (container.get(key) or ())]
+    for word, after in pairwise([*words, ""]):
+        flag, equals, value = word.partition("=")
+        if flag in _MODEL_FLAGS:
+            return (value if equals else after) or None
+        if word == "serve" and after and not after.startswith("-"):
+            return after
+    return None
 
 
 def _condition(status: Mapping[str, Any], kind: str) -> Mapping[str, Any]:

@@ -1,8 +1,8 @@
 """How long pods take from created to ready, by phase, learned from the pods themselves: each bears its own stamps.
 
-A pure fold, so a restart learns it again from the pods that stand. Kept apart by image, node kind and warmth: a node
-that ran the image before has it. The traps: a pod counts once however often it is looked at; and a node that is being
-bought belongs to `schedule`, so a p90 of the whole is not the sum of p90s.
+A pure fold, so a restart learns it again from the pods that stand. Kept apart by what they run (image and model), node
+type and warmth: a node that ran the image before has it. The traps: a pod counts once however often it is looked at;
+and a node that is being bought belongs to `schedule`, so a p90 of the whole is not the sum of p90s.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from opsconsole.cluster.pods import PodFacts
 
@@ -39,7 +40,27 @@ class Span:
     count: int
 
 
-Kind = tuple[str, bool]  # image, and whether the node had run it before
+class Kind(NamedTuple):
+    """What starts are kept apart by."""
+
+    runs: str  # image and model
+    node_type: str | None  # None where nodes may not be read
+    warm: bool  # the node had run the image before
+
+
+class Like(NamedTuple):
+    """Which kinds are meant; None means any."""
+
+    runs: str
+    node_type: str | None = None
+    warm: bool | None = None
+
+    def fits(self, kind: Kind) -> bool:
+        return (
+            kind.runs == self.runs
+            and self.node_type in (None, kind.node_type)
+            and (self.warm is None or self.warm == kind.warm)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,29 +79,64 @@ class StartTimes:
         starts, warm = dict(self.starts), set(self.warm)
         for pod, start in sorted(begun, key=lambda pair: pair[0].running_at or 0.0):
             place = (pod.node or "", pod.image or "")
-            kind = (pod.image or "", place in warm)
+            kind = Kind(pod.runs, pod.node_type, place in warm)
             starts[kind] = (*starts.get(kind, ()), start)[-MOST:]
             warm.add(place)
         alive = {p.uid for p in pods}
         counted = frozenset(uid for uid in self.counted if uid in alive) | {p.uid for p, _ in begun}
         return StartTimes(starts, counted, frozenset(warm))
 
-    def span(self, phase: str, image: str, warm: bool | None = None) -> Span | None:
-        """p50 and p90 of one phase, or of the `total`; `warm` None takes both kinds together."""
-        kinds = [(image, w) for w in (True, False) if warm is None or w == warm]
-        seen = sorted(getattr(start, phase) for kind in kinds for start in self.starts.get(kind, ()))
-        return None if not seen else Span(_quantile(seen, 0.5), _quantile(seen, 0.9), len(seen))
+    def span(self, phase: str, like: Like) -> Span | None:
+        """p50 and p90 of one phase, or of the `total`, over all starts of these kinds; None where none was seen."""
+        kinds = [starts for kind, starts in self.starts.items() if like.fits(kind)]
+        seen = [getattr(start, phase) for starts in kinds for start in starts]
+        return _span(seen) if seen else None
+
+    def by_node_type(self, runs: str) -> dict[str | None, Span]:
+        """The total by node type, None being that of nodes whose type is not known."""
+        totals: dict[str | None, list[float]] = {}
+        for kind, starts in self.starts.items():
+            if kind.runs == runs:
+                totals.setdefault(kind.node_type, []).extend(start.total for start in starts)
+        named = sorted(totals.items(), key=lambda item: (item[0] is None, item[0] or ""))
+        return {node_type: _span(seen) for node_type, seen in named}
 
     def expected_ready_at(self, pod: PodFacts) -> float | None:
         """Unix seconds by which nine of ten pods as far as this one were ready; None where none was seen."""
-        image = pod.image or ""
-        warm = None if pod.node is None else (pod.node, image) in self.warm
         begun = pod.running_at or pod.scheduled_at or pod.created_at
         rest = PHASES[2:] if pod.running_at else PHASES[1:] if pod.scheduled_at else PHASES
-        spans = [self.span(phase, image, warm) or self.span(phase, image) for phase in rest]
+        spans = [self._closest(phase, pod) for phase in rest]
         if begun is None or any(span is None for span in spans):
             return None
         return begun + sum(span.p90 for span in spans if span is not None)
+
+    def _closest(self, phase: str, pod: PodFacts) -> Span | None:
+        """The phase of starts most like this one: of its node type and warmth, else of what tells more about it.
+
+        Whether the image is there tells most about pulling it; the machine tells most about loading weights.
+        """
+        warm = None if pod.node is None else (pod.node, pod.image or "") in self.warm
+        by_machine, by_warmth = Like(pod.runs, pod.node_type), Like(pod.runs, warm=warm)
+        closer = (by_warmth, by_machine) if phase == "pull" else (by_machine, by_warmth)
+        tried = (Like(pod.runs, pod.node_type, warm), *closer, Like(pod.runs))
+        return next((span for like in tried if (span := self.span(phase, like)) is not None), None)
+
+
+def words(times: StartTimes, runs: str, unknown: str | None = None) -> str | None:
+    """How long such starts took, by node type: `62 s on p5.48xlarge (p90 of 5)`; None where none was seen.
+
+    `unknown` says why node types are not known, where that is so.
+    """
+    told = []
+    for node_type, span in times.by_node_type(runs).items():
+        where = f" on {node_type}" if node_type else f" on nodes of unknown type, as {unknown}" if unknown else ""
+        told.append(f"{span.p90:.0f} s{where} (p90 of {span.count})")
+    return ", ".join(told) or None
+
+
+def _span(seen: Sequence[float]) -> Span:
+    ordered = sorted(seen)
+    return Span(_quantile(ordered, 0.5), _quantile(ordered, 0.9), len(ordered))
 
 
 def _start(pod: PodFacts) -> Start | None:

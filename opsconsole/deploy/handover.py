@@ -1,7 +1,9 @@
 """Objects by which an HPA or KEDA brings about the count that the daemon publishes.
 
-Pure. The trap: stabilisation belongs to one side. The daemon has waited and drained before it publishes a lower count,
-so the HPA's own scale-down window is 0 here; two windows in a row would keep drained replicas for minutes.
+Pure. The traps: stabilisation belongs to one side. The daemon has waited and drained before it publishes a lower count,
+so the HPA's own scale-down window is 0 here; two windows in a row would keep drained replicas for minutes. And an HPA
+leaves a change of a tenth or less alone, so that 10 would stay 10 when 11 are asked for: its tolerance is 0 here, which
+Kubernetes heeds from 1.35 on (1.33 with the feature gate HPAConfigurableTolerance).
 """
 
 from __future__ import annotations
@@ -10,13 +12,14 @@ from dataclasses import dataclass
 from typing import Any
 
 METRIC = "opsconsole_desired_replicas"
-AT_ONCE = {
-    "scaleUp": {"stabilizationWindowSeconds": 0, "policies": [{"type": "Percent", "value": 1000, "periodSeconds": 15}]},
-    "scaleDown": {
-        "stabilizationWindowSeconds": 0,
-        "policies": [{"type": "Percent", "value": 100, "periodSeconds": 15}],
-    },
-}
+
+
+def _by_percent(most: int) -> dict[str, Any]:
+    policies = [{"type": "Percent", "value": most, "periodSeconds": 15}]
+    return {"stabilizationWindowSeconds": 0, "tolerance": "0", "policies": policies}
+
+
+AT_ONCE = {"scaleUp": _by_percent(1000), "scaleDown": _by_percent(100)}
 
 
 @dataclass(frozen=True, slots=True)

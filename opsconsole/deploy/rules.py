@@ -44,7 +44,7 @@ def acting() -> list[Rule]:
 
 def nodes() -> list[Rule]:
     """A ClusterRole of its own, as nodes have no namespace: node types for learned cold starts."""
-    return [_rule("", ["nodes"], LOOK)]
+    return [_rule("", ["nodes"], ["get"])]
 
 
 def _rule(group: str, resources: list[str], verbs: list[str]) -> Rule:

@@ -16,7 +16,8 @@ from typing import Any
 
 from opsconsole.clock import Clock
 from opsconsole.cluster.api import Place, connect
-from opsconsole.cluster.pods import Pod, known
+from opsconsole.cluster.nodes import ANSWER_S, Nodes
+from opsconsole.cluster.pods import Pod, known, node_of
 from opsconsole.cluster.starts import StartTimes
 from opsconsole.domain.records import SourceView
 from opsconsole.errors import SourceErrorKind
@@ -55,6 +56,8 @@ class KubeTargets:
         self._options, self._clock, self._new_api = options, clock, new_api
         self._pods: dict[str, Pod] = {}
         self._starts = StartTimes()
+        self._nodes = Nodes(self._node, clock)
+        self._api: Any = None
         self._moved = False  # pods changed since the start times were last learned from them
         self._version: str | None = None
         self._task: asyncio.Task[None] | None = None
@@ -71,10 +74,12 @@ class KubeTargets:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._answered.wait(), self._options.first_s)
         if self._moved:
-            self._starts, self._moved = self._starts.learn(known(self._pods.values())), False
-        rules, starts = self._options.rules, self._starts
-        found = [as_target(pod, rules, now, starts) for _, pod in sorted(self._pods.items())]
+            self._starts, self._moved = self._starts.learn(self._nodes.typed(known(self._pods.values()))), False
+        found = [self._target(pod, now) for _, pod in sorted(self._pods.items())]
         return tuple(target for target in found if target is not None)
+
+    def _target(self, pod: Pod, now: float) -> Target | None:
+        return as_target(pod, self._options.rules, now, self._starts, self._nodes.kind(node_of(pod)))
 
     def names(self) -> frozenset[str] | None:
         """Names of the pods that exist; None before the first list. For joining away ghosts of another source."""
@@ -96,15 +101,14 @@ class KubeTargets:
 
     async def _follow(self) -> None:
         """List, then watch, for ever; a failure is kept as words and tried again a little later each time."""
-        api: Any = None
         forgotten = False  # twice in a row is a server in trouble, not an old version
         try:
             while True:
                 try:
-                    api = api or await self._new_api()
+                    self._api = self._api or await self._new_api()
                     if self._version is None:
-                        await self._list(api)
-                    await self._watch(api)
+                        await self._list(self._api)
+                    await self._watch(self._api)
                     self._failures = 0
                     forgotten = False
                 except asyncio.CancelledError:
@@ -117,8 +121,8 @@ class KubeTargets:
                             continue
                     await self._pause(error)
         finally:
-            if api is not None:
-                await api.close()
+            if self._api is not None:
+                await self._api.close()
 
     async def _pause(self, error: Exception) -> None:
         self._failures += 1
@@ -134,13 +138,13 @@ class KubeTargets:
         pods: dict[str, Pod] = {}
         more: str | None = None
         while True:
-            response = await self._call(api, limit=self._options.page, **({"_continue": more} if more else {}))
-            body = json.loads(await response.read())
+            body = await _body(await self._call(api, limit=self._options.page, **({"_continue": more} if more else {})))
             pods |= {_key(pod): pod for pod in body.get("items") or ()}
             meta = body.get("metadata") or {}
             more = meta.get("continue")
             if not more:
                 break
+        await self._nodes.learn(map(node_of, pods.values()))
         self._moved = True
         self._pods, self._version = pods, str(meta.get("resourceVersion", "0"))
         self._heard()
@@ -166,6 +170,7 @@ class KubeTargets:
                 for line in lines:
                     if line.strip():
                         self._apply(json.loads(line))
+                await self._nodes.learn(map(node_of, self._pods.values()))
         finally:
             response.close()
 
@@ -186,6 +191,12 @@ class KubeTargets:
     def _heard(self) -> None:
         self._heard_at, self._error, self._retry_at = self._clock.now(), None, None
 
+    async def _node(self, name: str) -> Any:
+        from kubernetes.aio import client
+
+        ask = client.CoreV1Api(self._api).read_node_without_preload_content
+        return await _body(await ask(name, _request_timeout=ANSWER_S))
+
     async def _call(self, api: Any, **query: Any) -> Any:
         """The pods of the selector, as a response whose body is read here: pods stay plain JSON."""
         from kubernetes.aio import client
@@ -199,9 +210,16 @@ class KubeTargets:
             ask = core.list_namespaced_pod_without_preload_content
             response = await ask(options.namespace, label_selector=options.selector, **query)
         if response.status >= 400:
-            body = await response.read()
-            raise WatchEnded(response.status, body[:200].decode("utf-8", "replace"))
+            await _body(response)
         return response
+
+
+async def _body(response: Any) -> Any:
+    """The answer's JSON; a refusal is a `WatchEnded`."""
+    body = await response.read()
+    if response.status >= 400:
+        raise WatchEnded(response.status, body[:200].decode("utf-8", "replace"))
+    return json.loads(body)
 
 
 class WatchEnded(Exception):

@@ -7,9 +7,10 @@ draining; a pod without an address is a replica on its way, not a missing one; a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from opsconsole.cluster.nodes import ACCELERATOR_LABELS, MACHINE_LABEL, UNKNOWN, NodeKind
 from opsconsole.cluster.pods import (
     Pod,
     address,
@@ -33,7 +34,7 @@ GPU_RESOURCES = (
     "google.com/tpu",
     "habana.ai/gaudi",
 )
-GPU_KIND_LABELS = ("nvidia.com/gpu.product", "cloud.google.com/gke-accelerator", "node.kubernetes.io/instance-type")
+GPU_KIND_LABELS = (*ACCELERATOR_LABELS, MACHINE_LABEL)
 ROLE_LABELS = ("llm-d.ai/role", "llm_isvc_role", "role")
 POOL_LABELS = ("llm-d.ai/model", "app.kubernetes.io/name", "app", "app.kubernetes.io/instance")
 
@@ -49,10 +50,16 @@ class PodRules:
     pool_label: str | None = None
 
 
-def as_target(pod: Pod, rules: PodRules, now: float | None = None, starts: StartTimes | None = None) -> Target | None:
+def as_target(
+    pod: Pod,
+    rules: PodRules,
+    now: float | None = None,
+    starts: StartTimes | None = None,
+    node: NodeKind = UNKNOWN,
+) -> Target | None:
     """The pod as a target, or None for one that is over.
 
-    `now` tells a start from one that no node will take, `starts` when one like it was ready.
+    `now` tells a start from one that no node will take, `starts` when one like it was ready; `node` is what it runs on.
     """
     status, spec = mapping(pod, "status"), mapping(pod, "spec")
     if status.get("phase") in ("Succeeded", "Failed"):
@@ -63,7 +70,7 @@ def as_target(pod: Pod, rules: PodRules, now: float | None = None, starts: Start
         pool=_pool(pod, rules),
         url=where,
         node=spec.get("nodeName"),
-        gpu=_first(mapping(spec, "nodeSelector"), GPU_KIND_LABELS),
+        gpu=_first(mapping(spec, "nodeSelector"), GPU_KIND_LABELS) or node.accelerator or node.machine,
         gpus=_gpus(spec),
         started_at=unix(mapping(pod, "metadata").get("creationTimestamp")),
         role=_first(_labels(pod), ROLE_LABELS),
@@ -72,7 +79,9 @@ def as_target(pod: Pod, rules: PodRules, now: float | None = None, starts: Start
     leaving = is_draining(pod)
     phase = None if ready or leaving else start_phase(status, now)
     known = None if starts is None or phase is None else facts(pod, now)
-    expected = None if starts is None or known is None else starts.expected_ready_at(known)
+    expected = None
+    if starts is not None and known is not None:
+        expected = starts.expected_ready_at(replace(known, node_type=node.name))
     return Target(ref, where, (), ready, True if leaving else None, phase, expected)
 
 

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from opsconsole.cluster.pods import PodFacts
-from opsconsole.cluster.starts import StartTimes
+from opsconsole.cluster.starts import Like, Span, StartTimes, words
 from opsconsole.cluster.workload import workload
 from opsconsole.errors import ConfigError
 
 
-def pod(name: str, node: str, created: float, schedule: float, pull: float, load: float) -> PodFacts:
+def pod(
+    name: str, node: str, created: float, schedule: float, pull: float, load: float, node_type: str | None = None
+) -> PodFacts:
     scheduled = created + schedule
     return PodFacts(
-        name, name, node, ready=True, image="vllm", created_at=created, scheduled_at=scheduled,
+        name, name, node, node_type, ready=True, image="vllm", created_at=created, scheduled_at=scheduled,
         running_at=scheduled + pull, ready_at=scheduled + pull + load,
     )  # fmt: skip
 
@@ -21,14 +25,55 @@ def pod(name: str, node: str, created: float, schedule: float, pull: float, load
 def test_phases_are_learned_once_a_pod_and_apart_for_warm_nodes() -> None:
     cold, warm = pod("a", "n1", 0.0, 2.0, 100.0, 60.0), pod("b", "n1", 200.0, 1.0, 5.0, 50.0)
     times = StartTimes().learn([cold]).learn([cold, warm]).learn([cold, warm])
-    pull = times.span("pull", "vllm")
-    assert pull is not None and (pull.p50, pull.p90, pull.count) == (5.0, 100.0, 2)
-    cold_pull, warm_pull = times.span("pull", "vllm", warm=False), times.span("pull", "vllm", warm=True)
-    assert cold_pull is not None and (cold_pull.p90, cold_pull.count) == (100.0, 1)
-    assert warm_pull is not None and (warm_pull.p90, warm_pull.count) == (5.0, 1)
-    total = times.span("total", "vllm", warm=True)
-    assert total is not None and total.p90 == 56.0
-    assert times.span("pull", "another") is None
+    assert times.span("pull", Like("vllm")) == Span(5.0, 100.0, 2)
+    assert times.span("pull", Like("vllm", warm=False)) == Span(100.0, 100.0, 1)
+    assert times.span("pull", Like("vllm", warm=True)) == Span(5.0, 5.0, 1)
+    assert times.span("total", Like("vllm", warm=True)) == Span(56.0, 56.0, 1)
+    assert times.span("pull", Like("another")) is None
+
+
+def test_phases_are_learned_apart_for_node_types_and_told_with_them() -> None:
+    big, small = pod("a", "n1", 0.0, 1.0, 10.0, 20.0, "p5"), pod("b", "n2", 0.0, 1.0, 30.0, 200.0, "g6")
+    lost = pod("c", "n3", 0.0, 1.0, 10.0, 70.0)
+    times = StartTimes().learn([big, small, lost])
+    assert times.span("load", Like("vllm", "p5")) == Span(20.0, 20.0, 1)
+    assert times.span("load", Like("vllm")) == Span(70.0, 200.0, 3)
+    assert words(times, "vllm") == "231 s on g6 (p90 of 1), 31 s on p5 (p90 of 1), 81 s (p90 of 1)"
+    told = words(StartTimes().learn([lost]), "vllm", "nodes may not be read")
+    assert told == "81 s on nodes of unknown type, as nodes may not be read (p90 of 1)"
+    assert words(times, "another") is None
+
+
+def test_the_same_image_with_another_model_is_another_start() -> None:
+    small = replace(pod("a", "n1", 0.0, 1.0, 10.0, 20.0), model="small")
+    big = replace(pod("b", "n1", 0.0, 1.0, 10.0, 400.0), model="big")
+    times = StartTimes().learn([small, big])
+    assert times.span("load", Like("vllm small")) == Span(20.0, 20.0, 1)
+    assert times.span("load", Like("vllm big")) == Span(400.0, 400.0, 1)
+
+
+@pytest.mark.parametrize(
+    ("node", "node_type", "expected"),
+    [
+        ("n1", "p5", 5.0 + 20.0),
+        ("n2", "g6", 5.0 + 200.0),
+        ("n9", "p5", 30.0 + 20.0),
+        ("n9", "g6", 30.0 + 200.0),
+        ("n9", "a1", 30.0 + 200.0),
+        ("n9", None, 30.0 + 200.0),
+    ],
+    ids=["warm, known", "warm by another start", "cold, its type known", "cold, known", "a new type", "type unknown"],
+)
+def test_pulling_is_expected_by_warmth_and_loading_by_node_type(
+    node: str, node_type: str | None, expected: float
+) -> None:
+    seen = [
+        pod("a", "n1", 0.0, 1.0, 30.0, 20.0, "p5"),
+        pod("b", "n1", 100.0, 1.0, 5.0, 20.0, "p5"),
+        pod("c", "n2", 0.0, 1.0, 30.0, 200.0, "g6"),
+    ]
+    facts = PodFacts("x", node=node, node_type=node_type, image="vllm", created_at=0.0, scheduled_at=1000.0)
+    assert StartTimes().learn(seen).expected_ready_at(facts) == 1000.0 + expected
 
 
 @pytest.mark.parametrize(

@@ -24,12 +24,13 @@ def test_an_hpa_cannot_have_a_minimum_of_zero() -> None:
     assert metric["external"]["metric"]["selector"] == {"matchLabels": {"pool": "chat"}}
 
 
-def test_stabilisation_is_not_done_twice() -> None:
+def test_what_was_decided_is_brought_about_at_once_and_to_the_replica() -> None:
     for behavior in (
         scaled_object(CHAT)["spec"]["advanced"]["horizontalPodAutoscalerConfig"]["behavior"],
         autoscaler(CHAT)["spec"]["behavior"],
     ):
-        assert behavior["scaleDown"]["stabilizationWindowSeconds"] == 0
+        for way in ("scaleUp", "scaleDown"):
+            assert (behavior[way]["stabilizationWindowSeconds"], behavior[way]["tolerance"]) == (0, "0")
 
 
 def test_several_daemons_do_not_multiply_the_count() -> None:

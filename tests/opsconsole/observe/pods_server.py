@@ -46,6 +46,8 @@ class FakeApi:
 
     def __init__(self) -> None:
         self.pods: dict[str, dict[str, Any]] = {}
+        self.nodes: dict[str, dict[str, str]] = {}  # labels, by name
+        self.nodes_asked = 0
         self.log: list[tuple[int, dict[str, Any]]] = []
         self.version = 100
         self.oldest = 0
@@ -75,6 +77,14 @@ class FakeApi:
         if query.get("watch") not in ("true", "True", "1"):
             return self._listing(query)
         return await self._watching(request, int(query.get("resourceVersion", "0")))
+
+    async def node(self, request: web.Request) -> web.Response:
+        self.nodes_asked += 1
+        name = request.match_info["name"]
+        labels = self.nodes.get(name)
+        if labels is None:
+            return web.json_response({"message": "nodes are not yours to see"}, status=403)
+        return web.json_response({"kind": "Node", "metadata": {"name": name, "labels": labels}})
 
     def _listing(self, query: dict[str, str]) -> web.Response:
         names = sorted(self.pods)
@@ -115,6 +125,7 @@ async def serving_pods() -> AsyncIterator[FakeApi]:
     app = web.Application()
     app.router.add_get("/api/v1/pods", fake.answer)
     app.router.add_get("/api/v1/namespaces/{ns}/pods", fake.answer)
+    app.router.add_get("/api/v1/nodes/{name}", fake.node)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1, handler_cancellation=True)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()

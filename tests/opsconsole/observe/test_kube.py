@@ -115,6 +115,26 @@ async def test_pods_are_listed_and_then_followed(cluster: FakeApi, follow: Calla
     assert sum("watch" not in query for query in cluster.asked) == 1  # listed once
 
 
+async def test_what_a_node_is_comes_with_its_pods_where_nodes_may_be_read(
+    cluster: FakeApi, follow: Callable[..., KubeTargets]
+) -> None:
+    cluster.nodes["node-1"] = {"nvidia.com/gpu.product": "H100", "node.kubernetes.io/instance-type": "p5"}
+    for name, more in (
+        ("a", {"spec__nodeSelector": {}}),
+        ("b", {"spec__nodeSelector": {}, "spec__nodeName": "node-2"}),
+    ):
+        cluster.set("ADDED", pod(name, **more))
+    targets = follow(namespace="ns")
+    await names_become(targets, ["a", "b"])
+    assert {t.replica.name: t.replica.gpu for t in await targets.targets(0.0)} == {"a": "H100", "b": None}
+    assert targets.status().ok
+    asked = cluster.nodes_asked
+    cluster.set("MODIFIED", pod("a", ready=False, spec__nodeSelector={}))
+    cluster.set("ADDED", pod("c", spec__nodeName="node-3"))
+    await names_become(targets, ["a", "b", "c"])
+    assert cluster.nodes_asked == asked  # one is known, the others may not be read: not for minutes
+
+
 async def test_a_list_of_many_pages_is_read_whole(cluster: FakeApi, follow: Callable[..., KubeTargets]) -> None:
     cluster.page = 2
     for n in range(5):
