@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.kubernetes.aggregation import aggregating
 from tests.kubernetes.plane import Cluster, ControlPlane, binaries
 from tests.kubernetes.worlds import Maker
 
@@ -32,7 +33,8 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
         pytest.skip("no control plane: `make controlplane` builds it where Go is, or set OPSCONSOLE_CONTROLPLANE")
     if shutil.which("openssl") is None:
         pytest.skip("openssl makes the plane's key and is not installed")
-    plane = ControlPlane(tmp_path_factory.mktemp("plane"), found)
+    folder = tmp_path_factory.mktemp("plane")
+    plane = ControlPlane(folder, found, apiserver=aggregating(folder / "front"))
     try:
         plane.start()
         admin = Cluster(plane)

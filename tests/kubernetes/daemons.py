@@ -8,8 +8,10 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import httpx
 
@@ -57,6 +59,8 @@ class DaemonProcess:
     folder: Path
     maximum: int = 3
     fleet: str = "story"
+    environment: Mapping[str, str] = field(default_factory=dict)  # wins over the file
+    url: str = ""  # where it answers; its port on loopback
     port: int = field(default_factory=free_port)
     process: subprocess.Popen[bytes] | None = None
 
@@ -75,7 +79,7 @@ class DaemonProcess:
         (self.folder / "opsconsole.toml").write_text(text)
         command = [sys.executable, "-m", "opsconsole", "autoscale", "--config", str(self.folder / "opsconsole.toml")]
         with (self.folder / "log").open("ab") as log:
-            self.process = subprocess.Popen(command, stdout=log, stderr=log, env=niced())
+            self.process = subprocess.Popen(command, stdout=log, stderr=log, env={**niced(), **self.environment})
 
     def end(self, how: signal.Signals = signal.SIGTERM) -> int:
         assert self.process is not None
@@ -84,8 +88,14 @@ class DaemonProcess:
         return self.process.wait(30)
 
     def get(self, path: str) -> httpx.Response:
-        headers = {"Authorization": f"Bearer {SECRET}"}
-        return httpx.get(f"http://127.0.0.1:{self.port}{path}", headers=headers, timeout=5.0)
+        return self._ask("GET", path, timeout=5.0)
+
+    def post(self, path: str, body: Mapping[str, object]) -> httpx.Response:
+        return self._ask("POST", path, json=body, timeout=15.0)
+
+    def _ask(self, method: str, path: str, **how: Any) -> httpx.Response:
+        url = f"{self.url or f'http://127.0.0.1:{self.port}'}{path}"
+        return httpx.request(method, url, headers={"Authorization": f"Bearer {SECRET}"}, verify=False, **how)
 
     def is_ready(self) -> bool:
         try:

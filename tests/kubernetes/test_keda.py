@@ -3,24 +3,35 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from opsconsole.act.board import Board
 from opsconsole.deploy.handover import Handover, scaled_object
+from policies.memory import Memory
+from policies.registry import policy
+from policies.situation import CapacityFacts, Demand, Limits, Outlook, ReplicaFacts, Situation
 from tests.kubernetes import keda_plane
-from tests.kubernetes.keda_plane import Keda, aggregating, tail
+from tests.kubernetes.aggregation import aggregating
+from tests.kubernetes.conftest import node
+from tests.kubernetes.daemons import DaemonProcess
+from tests.kubernetes.engines import Kubelets
+from tests.kubernetes.keda_plane import Keda, tail
 from tests.kubernetes.plane import Cluster, ControlPlane, binaries
-from tests.kubernetes.worlds import deployment, eventually
+from tests.kubernetes.worlds import Maker, eventually
+from tests.ports import free_port
 
 pytestmark = pytest.mark.keda
 grpc = pytest.importorskip("grpc", reason="the keda extra is not installed")
 
-SCALED = "/apis/keda.sh/v1alpha1/namespaces/default/scaledobjects"
-DEPLOYED = "/apis/apps/v1/namespaces/default/deployments"
+FOLLOW_S = 90.0  # a poll, an HPA's period, and what two cores take
+Make = Callable[[str], Maker]
 
 
 @pytest.fixture(scope="module")
@@ -36,6 +47,9 @@ def keda(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     operator = Keda(plane, theirs)
     try:
         plane.start()
+        admin = Cluster(plane)
+        for number in range(2):
+            admin.create("/api/v1/nodes", node(f"node-{number}"))
         operator.start()
         yield plane
     finally:
@@ -43,42 +57,172 @@ def keda(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
         plane.stop()
 
 
-async def test_the_real_operator_follows_the_count_to_zero_and_back_and_never_in_on_unknown(keda: ControlPlane) -> None:
-    from opsconsole.act.keda import serving
+@pytest.fixture
+def make_here(keda: ControlPlane) -> Iterator[Make]:
+    cluster = Cluster(keda)
 
-    cluster, board, late = Cluster(keda), Board(frozenset({"chat"})), [0.0]
+    def build(namespace: str) -> Maker:
+        cluster.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
+        return Maker(keda, cluster, namespace, "admin")
 
-    def replicas() -> int:
-        return int(cluster.get(f"{DEPLOYED}/vllm")["spec"]["replicas"])
-
-    async def follows(count: int) -> None:
-        try:
-            await eventually(f"{count} replicas", lambda: replicas() == count, 60.0)
-        except TimeoutError as error:
-            raise AssertionError(f"{error}; operator: {tail(keda, 'operator')}") from None
-
-    def now() -> float:
-        return time.time() + late[0]
-
-    async with serving(board, now, "127.0.0.1:0") as port:
-        board.publish("chat", 3, time.time())
-        cluster.create(DEPLOYED, deployment("vllm", 1))
-        of = Handover("chat", "Deployment", "vllm", "apps/v1", "default", 0, 8, f"127.0.0.1:{port}")
-        cluster.create(SCALED, scaled_object(of))
-        for count in (3, 0, 5, 2):
-            board.publish("chat", count, time.time())
-            await follows(count)
-        board.publish("chat", 4, time.time())
-        await follows(4)
-        late[0] = 3600.0  # no decision for an hour: the count is unknown
-        await eventually("KEDA to fall back", lambda: _has_fallen_back(cluster.get(f"{SCALED}/vllm")), 60.0)
-        assert replicas() == 4
-        late[0] = 0.0
-        board.publish("chat", 6, time.time())
-        await follows(6)
+    yield build
     cluster.close()
 
 
-def _has_fallen_back(scaled: Any) -> bool:
-    found = {c["type"]: c["status"] for c in scaled.get("status", {}).get("conditions", [])}
-    return found.get("Fallback") == "True"
+@dataclass
+class Handed:
+    """A Deployment that a ScaledObject scales by what a scaler at some port says."""
+
+    here: Maker
+    port: int
+    maximum: int = 8
+
+    @property
+    def path(self) -> str:
+        return self.here.path("scaledobjects", "vllm", group="keda.sh/v1alpha1")
+
+    def begin(self) -> None:
+        scaler = f"127.0.0.1:{self.port}"
+        of = Handover("chat", "Deployment", "vllm", "apps/v1", self.here.namespace, 0, self.maximum, scaler)
+        self.here.cluster.create(f"{self.path.rpartition('/')[0]}?fieldValidation=Strict", scaled_object(of))
+
+    async def follows(self, count: int, at_least: int = 0) -> None:
+        """KEDA brings it about, and on the way goes nowhere below `at_least`."""
+
+        def is_there() -> bool:
+            found = self.here.replicas()
+            assert found >= at_least, f"scaled in to {found}"
+            return found == count
+
+        try:
+            await eventually(f"{count} replicas", is_there, FOLLOW_S)
+        except TimeoutError as error:
+            raise AssertionError(f"{error}; operator: {tail(self.here.plane, 'operator')}") from None
+
+    async def stays(self, count: int, until: str) -> None:
+        """Nothing moves until a condition of the ScaledObject holds, and for some polls and periods after."""
+
+        def holds() -> bool:
+            assert self.here.replicas() == count
+            return self.condition(until) == "True"
+
+        await eventually(f"{until} to hold", holds, FOLLOW_S)
+        ends = time.monotonic() + 20.0
+        await eventually("twenty seconds", lambda: holds() and time.monotonic() > ends, FOLLOW_S)
+
+    def condition(self, kind: str) -> str:
+        found = self.here.cluster.get(self.path).get("status", {}).get("conditions", [])
+        return next((str(c["status"]) for c in found if c["type"] == kind), "")
+
+
+@dataclass
+class Predicting:
+    """The predictive law, asked every quarter of a minute until it stands by a count. A replica does 10 requests/s."""
+
+    want: int = 1
+    now: float = 1e9
+    memory: Memory = field(default_factory=Memory)
+
+    def expecting(self, rate: float) -> int:
+        """What the forecast of so many requests a second makes of an idle pool."""
+        forecast = Outlook((30.0, 600.0), (0.1, 0.5, 0.9), ((rate,) * 3,) * 2, "requests/s", "tests")
+        for _ in range(40):
+            situation = Situation(
+                now=self.now,
+                pool="chat",
+                model="stand-in",
+                want=self.want,
+                replicas=tuple(_idle(f"vllm-{i}") for i in range(self.want)),
+                demand=Demand(request_rate=0.0, waiting_growth=0.0, gateway_waiting=0.0),
+                limits=Limits(0, 8, step_down=None, stabilise_down_s=30.0, to_zero_after_s=60.0),
+                lead_s=60.0,
+                capacity=CapacityFacts(10.0),
+                outlooks={"requests/s": forecast},
+                covered=True,
+            )
+            decision, self.memory = policy("predictive").decide(situation, self.memory)
+            self.want, self.now = decision.target, self.now + 15.0
+        return self.want
+
+
+def _idle(name: str) -> ReplicaFacts:
+    nothing: dict[str, Any] = dict.fromkeys(("waiting", "running", "kv_usage", "preempt_rate", "request_rate"), 0.0)
+    return ReplicaFacts(name, "ok", **nothing, prompt_rate=0.0, output_rate=0.0, streams=0, age=0.0, started_at=0.0)
+
+
+async def test_the_real_operator_follows_the_forecast_to_zero_and_back_and_never_in_on_unknown(make_here: Make) -> None:
+    from opsconsole.act.keda import serving
+
+    here, board, late = make_here("forecast"), Board(frozenset({"chat"})), [0.0]
+    here.deploy(replicas=1, ready="200ms")
+    law = Predicting()
+    async with serving(board, lambda: time.time() + late[0], "127.0.0.1:0") as port:
+        handed = Handed(here, port)
+        board.publish("chat", law.expecting(25.0), time.time())
+        handed.begin()
+        await handed.follows(3, at_least=1)
+        for rate, count in ((0.0, 0), (45.0, 5), (15.0, 2)):
+            board.publish("chat", law.expecting(rate), time.time())
+            await handed.follows(count)
+        late[0] = 3600.0  # no decision for an hour: the count is unknown
+        await handed.stays(2, until="Fallback")
+        late[0] = 0.0
+        board.publish("chat", law.expecting(55.0), time.time())
+        await handed.follows(6, at_least=2)
+
+
+async def test_one_more_of_ten_is_brought_about_as_well(make_here: Make) -> None:
+    """An HPA leaves a tenth alone where it is not told otherwise."""
+    from opsconsole.act.keda import serving
+
+    here, board = make_here("tenth"), Board(frozenset({"chat"}))
+    here.deploy(replicas=10, ready="200ms")
+    async with serving(board, time.time, "127.0.0.1:0") as port:
+        handed = Handed(here, port, maximum=12)
+        board.publish("chat", 10, time.time())
+        handed.begin()
+        await eventually("KEDA's HPA", lambda: handed.condition("Active") == "True", FOLLOW_S)
+        for count in (11, 10):
+            board.publish("chat", count, time.time())
+            await handed.follows(count, at_least=10)
+
+
+async def test_a_daemon_hands_its_pool_to_keda_and_when_it_hangs_nothing_moves(make_here: Make, tmp_path: Path) -> None:
+    here, port = make_here("handed"), free_port()
+    here.deploy(replicas=1, ready="6s", engine="--max-seqs 2")
+    told = {"OPSCONSOLE_POOL__CHAT__VIA": "keda", "OPSCONSOLE_POOL__CHAT__MINIMUM": "0"}
+    daemon = DaemonProcess(
+        here, tmp_path / "daemon", environment={**told, "OPSCONSOLE_ACT__KEDA_LISTEN": f"127.0.0.1:{port}"}
+    )
+    with Kubelets(here.plane, here.namespace, tmp_path):
+        daemon.start()
+        try:
+            await eventually("the daemon", daemon.is_ready, 60.0)
+            await eventually("the first pod", lambda: len(here.ready()) == 1, 60.0)
+            assert daemon.post("/v1/holds", {"kind": "pause"}).is_success  # what follows is asked by hand
+            handed = Handed(here, port)
+            handed.begin()
+            await eventually("KEDA", lambda: handed.condition("Active") == "True", FOLLOW_S)
+            for count in (3, 0, 2):
+                await eventually(f"a plan for {count}", lambda n=count: _asked(daemon, n), FOLLOW_S)  # type: ignore[misc]
+                await handed.follows(count)
+                await eventually(f"{count} ready", lambda n=count: len(here.ready()) == n, 60.0)  # type: ignore[misc]
+            assert {m for m in _managers(here) if m.startswith("opsconsole")} == set()  # it never wrote the scale
+            assert daemon.process is not None
+            daemon.process.send_signal(signal.SIGSTOP)
+            await handed.stays(2, until="Fallback")
+            daemon.process.send_signal(signal.SIGCONT)
+        finally:
+            daemon.end(signal.SIGKILL)
+
+
+def _asked(daemon: DaemonProcess, to: int) -> bool:
+    """A plan made and carried out; False while one before is still under way."""
+    plan = daemon.post("/v1/plans", {"kind": "scale", "pool": "chat", "to": to})
+    return plan.is_success and daemon.post("/v1/intents", {"plan_id": plan.json()["plan_id"]}).is_success
+
+
+def _managers(here: Maker) -> set[str]:
+    """Who has written the Deployment or its scale."""
+    found: Any = here.cluster.get(here.path("deployments", "vllm"))["metadata"]["managedFields"]
+    return {str(entry["manager"]) for entry in found}

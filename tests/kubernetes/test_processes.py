@@ -7,9 +7,7 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 
-import httpx
-
-from tests.kubernetes.daemons import SECRET, DaemonProcess
+from tests.kubernetes.daemons import DaemonProcess
 from tests.kubernetes.worlds import Maker, eventually
 
 Make = Callable[..., Maker]
@@ -24,11 +22,6 @@ def leads(here: Maker, daemon: DaemonProcess) -> bool:
     return daemon.process is not None and f"_{daemon.process.pid}_" in holder(here)
 
 
-def ask(daemon: DaemonProcess, path: str, body: dict[str, object]) -> httpx.Response:
-    headers = {"Authorization": f"Bearer {SECRET}"}
-    return httpx.post(f"http://127.0.0.1:{daemon.port}{path}", json=body, headers=headers, timeout=15.0)
-
-
 async def test_a_leader_killed_or_put_to_sleep_is_followed_and_never_writes_again(make: Make, tmp_path: Path) -> None:
     here = make()
     here.deploy(replicas=1, ready="500ms")
@@ -38,7 +31,7 @@ async def test_a_leader_killed_or_put_to_sleep_is_followed_and_never_writes_agai
         await eventually("the first to lead", lambda: one.is_ready() and leads(here, one), 60.0)
         two.start()
         await eventually("the second", two.is_ready, 60.0)
-        plan = ask(one, "/v1/plans", {"kind": "scale", "pool": "chat", "to": 2}).json()
+        plan = one.post("/v1/plans", {"kind": "scale", "pool": "chat", "to": 2}).json()
         assert (plan["from_count"], plan["to_count"]) == (1, 2)
         assert one.process is not None
         os.kill(one.process.pid, signal.SIGSTOP)  # with a plan in hand, as a machine that hangs
@@ -46,13 +39,13 @@ async def test_a_leader_killed_or_put_to_sleep_is_followed_and_never_writes_agai
         os.kill(one.process.pid, signal.SIGCONT)
         await eventually("the first to answer", one.is_ready, 30.0)
         # Its plan is unknown to the leader, to whom it passes the intent on.
-        refused = ask(one, "/v1/intents", {"plan_id": plan["plan_id"]})
+        refused = one.post("/v1/intents", {"plan_id": plan["plan_id"]})
         assert (refused.status_code, "There is no plan" in refused.json()["error"]) == (400, True)
         assert here.replicas() == 1
         two.end(signal.SIGKILL)
         await eventually("the first to lead again", lambda: leads(here, one), 30.0)
-        plan = ask(one, "/v1/plans", {"kind": "scale", "pool": "chat", "to": 2, "reason": "by hand"}).json()
-        assert ask(one, "/v1/intents", {"plan_id": plan["plan_id"]}).json()["status"] == "running"
+        plan = one.post("/v1/plans", {"kind": "scale", "pool": "chat", "to": 2, "reason": "by hand"}).json()
+        assert one.post("/v1/intents", {"plan_id": plan["plan_id"]}).json()["status"] == "running"
         assert here.replicas() == 2
         await eventually("the growth told as done", lambda: any("2 of 2 ready" in w for w in one.journal()), 30.0)
     finally:
@@ -70,9 +63,9 @@ async def test_a_follower_passes_on_what_people_ask_of_it(make: Make, tmp_path: 
         await eventually("the first to lead", lambda: one.is_ready() and leads(here, one), 60.0)
         two.start()
         await eventually("the second", two.is_ready, 60.0)
-        plan = ask(two, "/v1/plans", {"kind": "scale", "pool": "chat", "to": 2}).json()
+        plan = two.post("/v1/plans", {"kind": "scale", "pool": "chat", "to": 2}).json()
         assert (plan["from_count"], plan["to_count"]) == (1, 2)
-        assert ask(two, "/v1/intents", {"plan_id": plan["plan_id"]}).json()["status"] == "running"
+        assert two.post("/v1/intents", {"plan_id": plan["plan_id"]}).json()["status"] == "running"
         assert here.replicas() == 2
         assert any(line.startswith("outcome:") for line in one.journal())  # the leader's, and not the follower's
         assert not any(line.startswith("outcome:") for line in two.journal())
