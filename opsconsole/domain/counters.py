@@ -8,13 +8,12 @@ two start times that alternate are two processes behind one address, which no ar
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 SAME_START_S = 1.0  # exporters round the process start
 
 
-@dataclass(frozen=True, slots=True)
-class Counter:
+class Counter(NamedTuple):
     """One counter made monotone: `total` is the increase since it was first seen, across restarts."""
 
     total: float = 0.0
@@ -44,8 +43,11 @@ def advance(counter: Counter | None, value: float | None, *, restart: bool = Fal
 
     A worker that restarts between two readings has counted `value` since: 100 -> 130 (restart) -> adds 130, not 30.
     """
-    if value is None:
-        return counter
+    return counter if value is None else advanced(counter, value, restart=restart)
+
+
+def advanced(counter: Counter | None, value: float, *, restart: bool = False) -> Counter:
+    """`advance` by a reading that is known."""
     if counter is None or counter.raw is None:
         return Counter(0.0 if counter is None else counter.total, value, 0 if counter is None else counter.resets)
     if restart or value < counter.raw:
@@ -53,8 +55,7 @@ def advance(counter: Counter | None, value: float | None, *, restart: bool = Fal
     return Counter(counter.total + (value - counter.raw), value, counter.resets)
 
 
-@dataclass(frozen=True, slots=True)
-class Point:
+class Point(NamedTuple):
     """A counter's monotone total at one instant."""
 
     at: float

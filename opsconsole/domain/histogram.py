@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache, reduce
 from operator import add as plus
-from operator import le, lt, sub
+from operator import lt, sub
 
 from opsconsole.domain.records import Buckets, Interval, LatencyView
 
@@ -30,13 +30,7 @@ class Quantile:
 def is_sound(buckets: Buckets) -> bool:
     """Whether the bounds ascend to +Inf and the counts never fall."""
     bounds, counts = buckets.bounds, buckets.counts
-    return (
-        bool(bounds)
-        and len(bounds) == len(counts)
-        and _ascends_to_infinity(bounds)
-        and counts[0] >= 0
-        and all(map(le, counts, counts[1:]))
-    )
+    return bool(bounds) and len(bounds) == len(counts) and _ascends_to_infinity(bounds) and _never_falls(counts)
 
 
 @lru_cache(maxsize=512)  # layouts are few, and every page of every replica has them
@@ -44,12 +38,26 @@ def _ascends_to_infinity(bounds: tuple[float, ...]) -> bool:
     return math.isinf(bounds[-1]) and all(map(lt, bounds, bounds[1:]))
 
 
+def _never_falls(counts: tuple[float, ...]) -> bool:
+    """Cumulative, known and not negative. Sorting what is sorted is the quickest way to see that it is."""
+    total = sum(counts)
+    return counts[0] >= 0 and total == total and [*counts] == sorted(counts)
+
+
 def discard_reason(buckets: Buckets, finished: float | None = None) -> str | None:
     """Why a histogram cannot be believed, or None. `finished` is the number of requests it should have counted."""
     if not is_sound(buckets):
         return "its buckets are not cumulative"
+    return _implausible(buckets) or _unlike(buckets, finished)
+
+
+def _implausible(buckets: Buckets) -> str | None:
     if buckets.count > 0 and buckets.sum is not None and buckets.sum / buckets.count < 1e-7:
         return f"it counts {buckets.count:g} observations that sum to nothing"
+    return None
+
+
+def _unlike(buckets: Buckets, finished: float | None) -> str | None:
     if finished is not None and finished >= 10 and not 0.5 <= buckets.count / finished <= 2.0:
         return f"it counts {buckets.count:g} observations for {finished:g} finished requests"
     return None
@@ -59,10 +67,17 @@ def difference(old: Buckets, new: Buckets) -> Buckets | None:
     """What was observed between two readings of one process; all of `new` after a reset; None if layouts differ."""
     if old.bounds != new.bounds:
         return None
-    if any(map(lt, new.counts, old.counts)):
+    counts = tuple(map(sub, new.counts, old.counts))
+    if min(counts, default=0.0) < 0:
         return new
     total = None if old.sum is None or new.sum is None else max(0.0, new.sum - old.sum)
-    return Buckets(new.bounds, tuple(map(sub, new.counts, old.counts)), total)
+    return Buckets(new.bounds, counts, total)
+
+
+def observed_between(old: Buckets, new: Buckets) -> Buckets | None:
+    """`difference` of two sound readings, or None where no process can have observed it."""
+    found = difference(old, new)
+    return found if found is not None and _never_falls(found.counts) and _implausible(found) is None else None
 
 
 def add(one: Buckets, other: Buckets) -> Buckets:
@@ -107,17 +122,14 @@ def _at_rank(buckets: Buckets, rank: float) -> tuple[float, bool]:
 
 def share_under(buckets: Buckets, bound: float) -> Interval | None:
     """The share of observations <= bound: exact at a bucket's edge, else between its two neighbours."""
-    total = buckets.count
+    counts, total = buckets.counts, buckets.count
     if total <= 0:
         return None
-    low, high = 0.0, 1.0
-    for edge, count in zip(buckets.bounds, buckets.counts, strict=True):
-        if edge <= bound:
-            low = count / total
-        if edge >= bound:
-            high = count / total
-            break
-    return Interval(low, high)
+    above = bisect_left(buckets.bounds, bound)  # the first edge not below it
+    high = counts[above] / total if above < len(counts) else 1.0
+    if above < len(counts) and buckets.bounds[above] == bound:
+        return Interval(high, high)
+    return Interval(counts[above - 1] / total if above else 0.0, high)
 
 
 def latency(buckets: Buckets | None) -> LatencyView:

@@ -7,7 +7,8 @@ cannot tell leaves them None, which is neither ready nor not.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from typing import Any
 
 from opsconsole.domain import slo
 from opsconsole.domain.health import Facts, HealthLimits, judge
@@ -79,7 +80,8 @@ def replica_view(
     warming = state is ReplicaState.WARMING
     now = sample if fresh else None
     told = sample or _NOTHING
-    view = ReplicaView(
+    rates = _rates(track, since, slos) if fresh and track.conflict is None else {}
+    return ReplicaView(
         replica=ref.name,
         pool=ref.pool,
         state=state,
@@ -103,34 +105,29 @@ def replica_view(
         error=None if observation.error is None else f"{observation.error.kind}: {observation.error.detail}",
         flags=told.flags,
         sample=sample,
+        **rates,
     )
-    return _with_rates(view, track, since, slos) if fresh and track.conflict is None else view
 
 
 _NOTHING = Sample("", 0.0)
 
 
-def _with_rates(view: ReplicaView, track: Track, since: float, slos: Sequence[SloSpec]) -> ReplicaView:
-    """The same view with what the window says."""
-    ttft, tpot, itl, e2e, queue_time = (track.window(name, since) for name in HISTOGRAMS)
+def _rates(track: Track, since: float, slos: Sequence[SloSpec]) -> dict[str, Any]:
+    """What the window says, by the view's names for it."""
+    windows = {name: track.window(name, since) for name in HISTOGRAMS}
     served = _attained(track, slos, since)
-    return replace(
-        view,
-        preempt_rate=track.rate("preemptions", since),
-        request_rate=track.arrivals(since),
-        prompt_rate=track.rate("prompt_tokens", since),
-        output_rate=track.rate("output_tokens", since),
-        hit_rate=hit_rate([track], since),
-        attainment=None if served is None else served[0].attainment,
-        ttft_ok=_share(ttft, slos[0].ttft if slos else None),
-        tpot_ok=_share(tpot, slos[0].tpot if slos else None),
-        goodput=None if served is None else slo.goodput(*served),
-        ttft=latency(ttft),
-        tpot=latency(tpot),
-        itl=latency(itl),
-        e2e=latency(e2e),
-        queue_time=latency(queue_time),
-    )
+    return {
+        "preempt_rate": track.rate("preemptions", since),
+        "request_rate": track.arrivals(since),
+        "prompt_rate": track.rate("prompt_tokens", since),
+        "output_rate": track.rate("output_tokens", since),
+        "hit_rate": hit_rate([track], since),
+        "attainment": None if served is None else served[0].attainment,
+        "ttft_ok": _share(windows["ttft"], slos[0].ttft if slos else None),
+        "tpot_ok": _share(windows["tpot"], slos[0].tpot if slos else None),
+        "goodput": None if served is None else slo.goodput(*served),
+        **{name: latency(window) for name, window in windows.items()},
+    }
 
 
 def hit_rate(tracks: Sequence[Track], since: float) -> float | None:
@@ -170,8 +167,8 @@ def _state(
 
 def _attained(track: Track, slos: Sequence[SloSpec], since: float) -> tuple[slo.Tally, float] | None:
     """All classes of one replica together, and the seconds the marks span."""
-    inside = [m.at for m in track.marks if m.at >= since]
-    if len(inside) < 2 or not slos:
+    spanned = track.spanned(since)
+    if not spanned or not slos:
         return None
     seen = observed([(track, since)])
     if seen.told:
@@ -179,7 +176,7 @@ def _attained(track: Track, slos: Sequence[SloSpec], since: float) -> tuple[slo.
     else:
         tallies = [tally(seen, slos[0].name, slos[0].ttft, slos[0].tpot)]
     together = slo.total(tallies)
-    return None if together is None else (together, inside[-1] - inside[0])
+    return None if together is None else (together, spanned)
 
 
 def _share(buckets: Buckets | None, bound: float | None) -> Interval | None:

@@ -1,8 +1,9 @@
 """What is remembered of one replica between ticks: its counters and histograms made monotone, over one window.
 
-It must not judge or show anything. Restarts are folded in on arrival, so that a rate is one subtraction and not a walk.
-The trap: a histogram whose layout changes (an upgrade, a flag) starts a new era; points of the old era are not
-comparable and are never mixed in.
+It must not judge or show anything. Restarts are folded in on arrival, so that a rate is one subtraction and not a walk;
+of pages that come every second one in five is kept, which makes a window a twelfth shorter at most. The trap: a
+histogram whose layout changes (an upgrade, a flag) starts a new era; points of the old era are not comparable and are
+never mixed in.
 """
 
 from __future__ import annotations
@@ -12,10 +13,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from operator import attrgetter, lt
-from typing import Any
+from typing import NamedTuple
 
-from opsconsole.domain.counters import Counter, Point, advance, alternates, increase, restarted
-from opsconsole.domain.histogram import add, difference, discard_reason
+from opsconsole.domain.counters import Counter, Point, advanced, alternates, increase, restarted
+from opsconsole.domain.histogram import add, discard_reason, observed_between
 from opsconsole.domain.records import Buckets, Sample
 
 COUNTERS = (
@@ -33,10 +34,10 @@ COUNTERS = (
 ARRIVING = frozenset({"requests_started", "requests_rejected"})  # counted in front of an engine that hangs, too
 OUTCOME = "slo:"
 HISTOGRAMS = ("ttft", "tpot", "itl", "e2e", "queue_time")
+GRAIN = 12  # marks to a window, beside the newest
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
+class Mark(NamedTuple):
     """One page, reduced: monotone totals by name, gauges that demand needs, and histograms as read."""
 
     at: float
@@ -58,11 +59,8 @@ class Track:
     starts: tuple[float, ...] = ()  # process starts seen, newest last
     still_since: float | None = None
     still_pages: int = 0
-    # what `window` and `amount` have worked out: a tick asks three times for the same
+    # what `window` has worked out: a tick asks three times for the same
     windows: dict[tuple[str, float], Buckets | None] = field(default_factory=dict, compare=False, repr=False)
-    amounts: dict[tuple[str, float], tuple[float, float] | None] = field(
-        default_factory=dict, compare=False, repr=False
-    )
 
     def extend(self, sample: Sample, keep_s: float) -> Track:
         """Fold one page in. A page no newer than the last one is the same page seen twice and changes nothing."""
@@ -72,19 +70,16 @@ class Track:
         again = last is not None and restarted(last.process_start, sample.process_start)
         counters = dict(self.counters)
         told = last is not None and last.slo_outcomes is not None
-        for name, value in _counter_values(sample).items():
+        totals: dict[str, float] = {}
+        for name, value in _told(sample):
             # An outcome that first appears while others were already told has counted from zero: its rise is real.
             known = counters.get(name) or (Counter(0.0, 0.0) if told and name.startswith(OUTCOME) else None)
-            folded = advance(known, value, restart=again)
-            if folded is not None:
-                counters[name] = folded
-        totals = {name: counters[name].total for name in _known(sample, counters)}
+            folded = counters[name] = advanced(known, value, restart=again)
+            totals[name] = folded.total
         bases, histograms = self._histograms(sample, again)
         mark = Mark(sample.at, totals, sample.waiting, _inside(sample), histograms, sample.slo_outcomes is not None)
-        kept = bisect_left(self.marks, sample.at - keep_s, key=_time)
-        marks = (*self.marks[kept:], mark)
         since, pages = self._stillness(sample, totals)
-        return Track(marks, sample, counters, bases, self._starts(sample), since, pages)
+        return Track(self._marks(mark, keep_s), sample, counters, bases, self._starts(sample), since, pages)
 
     @property
     def conflict(self) -> str | None:
@@ -97,11 +92,19 @@ class Track:
         """(increase, seconds) of one counter since an instant."""
         if name not in self.counters:
             return None  # never told: no need to walk
-        key = (name, since)
-        if key not in self.amounts:
-            _forget_many(self.amounts)
-            self.amounts[key] = increase(self._ends(since, lambda m: m.totals.get(name)))
-        return self.amounts[key]
+        first = self._oldest(since)
+        if first is None:
+            return None
+        last = self.marks[-1]
+        begun, ended = first.totals.get(name), last.totals.get(name)
+        if begun is None or ended is None:
+            return increase(self._ends(since, lambda m: m.totals.get(name)))
+        return (ended - begun, last.at - first.at) if last.at > first.at else None
+
+    def spanned(self, since: float) -> float:
+        """Seconds between the oldest and the newest page since an instant; 0 with fewer than two."""
+        first = self._oldest(since)
+        return 0.0 if first is None else self.marks[-1].at - first.at
 
     def rate(self, name: str, since: float) -> float | None:
         found = self.amount(name, since)
@@ -111,7 +114,8 @@ class Track:
         """What a histogram observed since an instant; None with fewer than two comparable pages, or when unsound."""
         key = (name, since)
         if key not in self.windows:
-            _forget_many(self.windows)
+            if len(self.windows) >= _WORKED_OUT:
+                self.windows.clear()
             self.windows[key] = self._window(name, since)
         return self.windows[key]
 
@@ -119,13 +123,11 @@ class Track:
         newest = next((m.histograms[name] for m in reversed(self.marks) if name in m.histograms), None)
         if newest is None:
             return None
-        era = newest[0]
-        inside = (m.histograms[name] for m in self._from(since) if name in m.histograms)
-        oldest = next((h for h in inside if h[0] == era), None)
-        if oldest is None or oldest is newest:
-            return None
-        delta = difference(oldest[1], newest[1])
-        return None if delta is None or discard_reason(delta) else delta
+        for mark in self._from(since):
+            oldest = mark.histograms.get(name)
+            if oldest is not None and oldest[0] == newest[0]:
+                return None if oldest is newest else observed_between(oldest[1], newest[1])
+        return None
 
     def outcomes(self, since: float) -> dict[str, float] | None:
         """Requests by "class/met" and "class/missed" since an instant; None where the joint counters are not told."""
@@ -140,10 +142,23 @@ class Track:
         """Requests a second by which the queue grew."""
         return _slope(self._ends(since, lambda m: m.queue))
 
+    def _marks(self, newest: Mark, keep_s: float) -> tuple[Mark, ...]:
+        """The marks with one more, without those too old and those closer than a window's grain. The last two stay:
+        what happened since the last page is asked of them."""
+        kept = self.marks[bisect_left(self.marks, newest.at - keep_s, key=_time) :]
+        if len(kept) > 2 and kept[-1].at - kept[-3].at <= keep_s / GRAIN:
+            kept = (*kept[:-2], kept[-1])
+        return (*kept, newest)
+
+    def _oldest(self, since: float) -> Mark | None:
+        """The oldest mark not older than an instant."""
+        marks = self.marks
+        if marks and marks[0].at >= since:
+            return marks[0]  # nearly always: older ones are not kept
+        return next(self._from(since), None)
+
     def _from(self, since: float) -> Iterator[Mark]:
         """The marks not older than an instant."""
-        if self.marks and self.marks[0].at >= since:
-            return iter(self.marks)  # nearly always: older ones are not kept
         return islice(self.marks, bisect_left(self.marks, since, key=_time), None)
 
     def _ends(self, since: float, value: Callable[[Mark], float | None]) -> tuple[Point, Point] | None:
@@ -199,22 +214,22 @@ class Track:
 
     def _stillness(self, sample: Sample, totals: Mapping[str, float]) -> tuple[float | None, int]:
         """Since when load gauges are above zero while no counter moves that takes a step of the engine."""
-        steps = {name: value for name, value in totals.items() if name not in ARRIVING}
-        if not self.marks or not steps or not ((sample.waiting or 0) > 0 or (sample.running or 0) > 0):
+        if not self.marks or not ((sample.waiting or 0) > 0 or (sample.running or 0) > 0):
             return None, 0
-        before = self.marks[-1].totals
-        if any(before.get(name) != value for name, value in steps.items()):
+        before, counted = self.marks[-1].totals, False
+        for name, value in totals.items():
+            if name in ARRIVING:
+                continue
+            if before.get(name) != value:
+                return None, 0
+            counted = True
+        if not counted:
             return None, 0
         return (self.marks[-1].at if self.still_since is None else self.still_since), self.still_pages + 1
 
 
 _time = attrgetter("at")
 _WORKED_OUT = 64  # a replica that is silent has no new track for days, and every tick asks for another window
-
-
-def _forget_many(answers: dict[Any, Any]) -> None:
-    if len(answers) >= _WORKED_OUT:
-        answers.clear()
 
 
 def _slope(ends: tuple[Point, Point] | None) -> float | None:
@@ -228,17 +243,16 @@ def outcome(name: str) -> str:
     return OUTCOME + name
 
 
-def _counter_values(sample: Sample) -> dict[str, float | None]:
-    values: dict[str, float | None] = {name: getattr(sample, name) for name in COUNTERS}
+def _told(sample: Sample) -> Iterator[tuple[str, float]]:
+    """The counters on a page, by name."""
+    for name, value in zip(COUNTERS, _counters(sample), strict=True):
+        if value is not None:
+            yield name, value
     for name, value in (sample.slo_outcomes or {}).items():
-        values[outcome(name)] = value
-    return values
+        yield outcome(name), value
 
 
-def _known(sample: Sample, counters: Mapping[str, Counter]) -> tuple[str, ...]:
-    names = [name for name in COUNTERS if getattr(sample, name) is not None]
-    names += [outcome(name) for name in (sample.slo_outcomes or {})]
-    return tuple(name for name in names if name in counters)
+_counters = attrgetter(*COUNTERS)
 
 
 def _inside(sample: Sample) -> float | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -139,6 +140,17 @@ def test_old_marks_are_forgotten() -> None:
     assert [m.at for m in track.marks] == [130.0, 140.0, 150.0, 160.0, 170.0, 180.0, 190.0]
 
 
+def test_of_pages_that_come_every_second_a_few_stand_for_the_window_and_the_last_two_stay() -> None:
+    pages = [page(float(at), output_tokens=3.0 * at, ttft=histogram(at, 2 * at, 4 * at)) for at in range(200)]
+    track = follow(*pages)
+    times = [m.at for m in track.marks]
+    assert len(times) <= 15 and times[-2:] == [198.0, 199.0]
+    assert times[0] - 139.0 <= 5.0, "the window is a twelfth shorter at most"
+    assert max(b - a for a, b in pairwise(times)) <= 5.0
+    assert track.rate("output_tokens", 139.0) == 3.0
+    assert track.window("ttft", 198.0) == histogram(1, 2, 4)
+
+
 def test_gauges_that_stand_still_while_they_show_load_are_noticed() -> None:
     track = follow(*(page(10.0 * i, running=5.0, output_tokens=100.0) for i in range(4)))
     assert (track.still_since, track.still_pages) == (0.0, 3)
@@ -177,4 +189,4 @@ def test_what_is_worked_out_is_not_kept_for_ever_of_a_silent_replica() -> None:
     for tick in range(10_000):
         assert track.rate("output_tokens", -60.0 - tick) == 10.0
         track.window("ttft", -60.0 - tick)
-    assert len(track.amounts) <= 64 and len(track.windows) <= 64
+    assert len(track.windows) <= 64
