@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
-from policies.memory import Memory
+from policies.memory import Memory, Row
 from policies.situation import LIVE, Situation
 from policies.wording import seconds
 
@@ -55,6 +56,11 @@ def lead(memory: Memory, name: str, fallback_s: float, interval_s: float) -> Lea
     rows = memory.series(name)
     if not rows:
         return Lead(fallback_s, True, 0, f"lead {seconds(fallback_s)} is assumed: no start has been seen")
+    return _learned(rows, interval_s)
+
+
+@lru_cache(maxsize=16)  # asked at every tick, and starts are seldom
+def _learned(rows: tuple[Row, ...], interval_s: float) -> Lead:
     took = sorted(row[1] for row in rows)
     p90 = took[min(len(took) - 1, math.ceil(0.9 * len(took)) - 1)] if len(took) >= 10 else took[-1]
     total = p90 + interval_s
@@ -68,9 +74,12 @@ def learn(situation: Situation, memory: Memory) -> Memory:
     """Fold one situation in: a replica seen starting and now serving has shown how long a start takes."""
     name = key(situation.pool, situation.model, situation.kind)
     warming = {r.name: r for r in situation.replicas if r.state == "warming"}
+    marks = [mark for mark in memory.since if mark.startswith(WARMING)]
+    if not warming and not marks:
+        return memory
     live = {r.name for r in situation.replicas if r.state in LIVE}
     since = dict(memory.since)
-    for mark in [m for m in since if m.startswith(WARMING)]:
+    for mark in marks:
         replica = mark.removeprefix(WARMING)
         if replica in live:
             memory = observe(memory, name, situation.now, situation.now - since[mark])

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 Row = tuple[float, ...]
 VERSION = 1
@@ -27,26 +27,31 @@ class Memory:
 
     def with_rows(self, name: str, rows: tuple[Row, ...]) -> Memory:
         """The same memory with one series replaced; an empty one is forgotten."""
-        kept = {k: v for k, v in self.rows.items() if k != name}
+        if not rows and name not in self.rows:
+            return self
+        kept = dict(self.rows)
         if rows:
             kept[name] = rows
-        return replace(self, rows=kept)
+        else:
+            kept.pop(name, None)
+        return Memory(kept, self.since)
 
     def push(self, name: str, row: Row, *, keep_s: float, most: int = 1000) -> Memory:
         """Append a row whose first column is the time, and drop what is older than `keep_s` or beyond `most` rows."""
         horizon = row[0] - keep_s
-        kept = tuple(r for r in self.series(name) if r[0] >= horizon)
-        return self.with_rows(name, (*kept, row)[-most:])
+        kept = [r for r in self.rows.get(name, ()) if r[0] >= horizon]
+        kept.append(row)
+        return self.with_rows(name, tuple(kept[-most:]))
 
     def holding(self, name: str, true: bool, now: float) -> tuple[float | None, Memory]:
         """Since when the named condition has held without a break; None while it does not."""
         if not true:
             if name not in self.since:
                 return None, self
-            return None, replace(self, since={k: v for k, v in self.since.items() if k != name})
+            return None, Memory(self.rows, {k: v for k, v in self.since.items() if k != name})
         if name in self.since:
             return self.since[name], self
-        return now, replace(self, since={**self.since, name: now})
+        return now, Memory(self.rows, {**self.since, name: now})
 
     def to_json(self) -> str:
         rows = {name: [list(row) for row in series] for name, series in sorted(self.rows.items())}

@@ -7,9 +7,11 @@ carried on beyond its horizon is how forecasts explode.
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
+import operator
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from policies.situation import Outlook
 
@@ -26,7 +28,7 @@ class Path:
 
     def highest(self, first_s: float, last_s: float) -> float:
         """The largest value over a span of leads: its ends and every given lead inside."""
-        inside = [v for lead, v in zip(self.leads, self.values, strict=True) if first_s < lead < last_s]
+        inside = self.values[bisect_right(self.leads, first_s) : bisect_left(self.leads, last_s)]
         return max(self.at(first_s), self.at(last_s), *inside)
 
 
@@ -34,7 +36,7 @@ def path(outlook: Outlook, level: float) -> Path | None:
     """The quantile `level` of a forecast; None for an empty or broken one."""
     if not is_sound(outlook):
         return None
-    return Path(outlook.leads, tuple(_between(outlook.levels, row, level) for row in outlook.quantiles))
+    return Path(outlook.leads, _column(outlook.levels, outlook.quantiles, level))
 
 
 def at(outlook: Outlook, lead_s: float, level: float) -> float | None:
@@ -45,19 +47,34 @@ def at(outlook: Outlook, lead_s: float, level: float) -> float | None:
 
 def is_sound(outlook: Outlook) -> bool:
     """Whether it can be used at all: shapes fit, leads and levels ascend, no value is negative or not a number."""
-    width = len(outlook.levels)
     return (
         bool(outlook.leads)
-        and bool(outlook.levels)
         and len(outlook.quantiles) == len(outlook.leads)
-        and all(len(row) == width and min(row) >= 0.0 and math.isfinite(sum(row)) for row in outlook.quantiles)
         and _ascends(outlook.leads)
-        and _ascends(outlook.levels)
+        and _is_table(outlook.levels, outlook.quantiles)
     )
 
 
+Table = tuple[tuple[float, ...], ...]
+
+
+@lru_cache(maxsize=64)  # a forecast is read at every tick and made anew once a minute
+def _is_table(levels: tuple[float, ...], rows: Table) -> bool:
+    width = len(levels)
+    return (
+        width > 0
+        and all(len(row) == width and min(row) >= 0.0 and math.isfinite(sum(row)) for row in rows)
+        and _ascends(levels)
+    )
+
+
+@lru_cache(maxsize=256)
+def _column(levels: tuple[float, ...], rows: Table, level: float) -> tuple[float, ...]:
+    return tuple([_between(levels, row, level) for row in rows])
+
+
 def _ascends(values: Sequence[float]) -> bool:
-    return all(map(float.__lt__, map(float, values[:-1]), map(float, values[1:])))
+    return all(map(operator.lt, values, values[1:]))
 
 
 def _between(xs: Sequence[float], ys: Sequence[float], x: float) -> float:

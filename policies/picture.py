@@ -6,7 +6,6 @@ never; one that cannot be placed, or is long overdue, is no supply at all and mu
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from policies.situation import LIVE, CapacityFacts, Demand, ReplicaFacts, Situation
@@ -83,11 +82,19 @@ def draw(
     overload: float | None = None,
 ) -> Picture:
     """Sort the replicas and sum what they tell."""
-    now = situation.now
-    live = tuple(r for r in situation.replicas if r.state in LIVE)
-    warming = tuple(r for r in situation.replicas if r.state == "warming")
-    stuck = tuple(r for r in warming if r.unschedulable or r.falling or now > expected(r, now, lead_s) + lead_s)
-    waiting, gateway = _sum(r.waiting for r in live), situation.demand.gateway_waiting
+    now, live, warming, silent, draining = situation.now, [], [], [], 0
+    for replica in situation.replicas:
+        state = replica.state
+        if state in LIVE:
+            live.append(replica)
+        elif state == "warming":
+            warming.append(replica)
+        elif state == "draining":
+            draining += 1
+        if state == "stale" or replica.frozen:
+            silent.append(replica)
+    stuck = [r for r in warming if r.unschedulable or r.falling or now > expected(r, now, lead_s) + lead_s]
+    waiting, gateway = _sum([r.waiting for r in live]), situation.demand.gateway_waiting
     if gateway is not None:
         waiting = (waiting or 0.0) + gateway
     return Picture(
@@ -95,15 +102,15 @@ def draw(
         lead_s=lead_s,
         lead_assumed=lead_assumed,
         capacity=capacity,
-        live=live,
-        silent=tuple(r for r in situation.replicas if r.state == "stale" or r.frozen),
-        starting=tuple(r for r in warming if r not in stuck) if stuck else warming,
-        stuck=stuck,
-        draining=sum(1 for r in situation.replicas if r.state == "draining"),
+        live=tuple(live),
+        silent=tuple(silent),
+        starting=tuple([r for r in warming if r not in stuck] if stuck else warming),
+        stuck=tuple(stuck),
+        draining=draining,
         waiting=waiting,
-        running=_sum(r.running for r in live),
-        kv=_sum(r.kv_usage for r in live),
-        preempting=_sum(r.preempt_rate for r in live),
+        running=_sum([r.running for r in live]),
+        kv=_sum([r.kv_usage for r in live]),
+        preempting=_sum([r.preempt_rate for r in live]),
         overload=overload,
     )
 
@@ -115,6 +122,6 @@ def expected(replica: ReplicaFacts, now: float, lead_s: float) -> float:
     return (now if replica.started_at is None else replica.started_at) + lead_s
 
 
-def _sum(values: Iterable[float | None]) -> float | None:
+def _sum(values: list[float | None]) -> float | None:
     known = [v for v in values if v is not None]
     return sum(known) if known else None

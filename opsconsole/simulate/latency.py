@@ -22,6 +22,7 @@ GOOD_AS = 5  # a router that counts tokens in flight makes many replicas wait li
 SCALES = (0.4, 0.6, 0.8, 1.0, 1.25, 1.6, 2.2, 3.0)  # of the mean prompt, since the mix moves from bin to bin
 QUANTILES = 400
 MANY = 16  # replicas beyond which tables are made for rounded counts
+LEFT = np.concatenate([[0.0], np.geomspace(0.01, 100.0, 160)])  # seconds at which shares of TTFT are tabulated
 FEW = 20  # of them make one where a percentile is all that is asked
 
 
@@ -50,6 +51,7 @@ class Latency:
         self._units = _log_normal_points(lengths.prompt_cv)
         self._points: dict[tuple[int, int, int], Served] = {}
         self._tails: dict[tuple[int, int, int], tuple[Floats, float, float]] = {}
+        self._shares: dict[tuple[int, int, int], Floats] = {}
 
     def work(self, prompt: float, output: float) -> float:
         """Replica-seconds of one request with these mean lengths."""
@@ -120,15 +122,22 @@ class Latency:
 
     def share_under(self, replicas: int, place: int, scale: int, delays: tuple[float, float], bounds: Floats) -> Floats:
         """Share of requests whose TTFT is at most each of `bounds`, held up by between the two delays."""
-        own, waits, decay = self._tail(max(1, replicas), min(GRID.size - 1, place), scale)
-        coarse = own[FEW // 2 :: FEW]
-        under = np.zeros(bounds.size)
+        table = self._reached(max(1, replicas), min(GRID.size - 1, place), scale)
         middles = (0.1, 0.3, 0.5, 0.7, 0.9) if delays[1] != delays[0] else (0.5,)
-        for share in middles:
-            left = bounds[:, None] - coarse[None, :] - (delays[0] + (delays[1] - delays[0]) * share)
-            under += np.where(left > 0, 1.0 - waits * np.exp(-decay * np.maximum(left, 0.0)), 0.0).mean(axis=1)
-        found: Floats = under / len(middles)
-        return found
+        held = [delays[0] + (delays[1] - delays[0]) * share for share in middles]
+        found: Floats = sum((np.interp(bounds - delay, LEFT, table) for delay in held), np.zeros(bounds.size))
+        return found / len(middles)
+
+    def _reached(self, replicas: int, place: int, scale: int) -> Floats:
+        """Share of requests with a first token after each of `LEFT` seconds, where no backlog is."""
+        key = (replicas, place, scale)
+        if key not in self._shares:
+            own, waits, decay = self._tail(*key)
+            left = LEFT[:, None] - own[None, FEW // 2 :: FEW]
+            self._shares[key] = np.where(left > 0, 1.0 - waits * np.exp(-decay * np.maximum(left, 0.0)), 0.0).mean(
+                axis=1
+            )
+        return self._shares[key]
 
     def _tail(self, replicas: int, place: int, scale: int) -> tuple[Floats, float, float]:
         """Own seconds of each length, chance to wait at all, and decay of the wait's tail a second."""

@@ -43,7 +43,7 @@ def decided(situation: Situation, name: str, count: Count) -> Decision:
 
 
 def ready(situation: Situation) -> tuple[ReplicaFacts, ...]:
-    return tuple(r for r in situation.replicas if r.state in LIVE)
+    return tuple([r for r in situation.replicas if r.state in LIVE])
 
 
 def pending(situation: Situation) -> int:
@@ -52,11 +52,11 @@ def pending(situation: Situation) -> int:
 
 def total_waiting(situation: Situation) -> float | None:
     """Requests waiting in engines and in front of them; None if no part is known."""
-    known = [r.waiting for r in ready(situation) if r.waiting is not None]
+    known = [r.waiting for r in situation.replicas if r.state in LIVE and r.waiting is not None]
     gateway = situation.demand.gateway_waiting
     return None if not known and gateway is None else sum(known) + (gateway or 0.0)
 
 
 def total_running(situation: Situation) -> float | None:
-    known = [r.running for r in ready(situation) if r.running is not None]
+    known = [r.running for r in situation.replicas if r.state in LIVE and r.running is not None]
     return sum(known) if known else None
