@@ -1,4 +1,5 @@
-"""Which replica goes first: none that serves while one cannot; then the fewest streams at risk, the least cache.
+"""Which replica goes first: none that serves while one cannot; then the fewest streams at risk, the least cache, and
+the one that leaves its node the emptiest, so that a node can be given back.
 
 It must not act. The trap: unknown streams are many streams, so a silent replica goes last.
 """
@@ -6,6 +7,8 @@ It must not act. The trap: unknown streams are many streams, so a silent replica
 from __future__ import annotations
 
 import math
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from policies.situation import LIVE, ReplicaFacts, Situation
@@ -24,7 +27,9 @@ class Victim:
 def rank(situation: Situation) -> tuple[Victim, ...]:
     """Every replica that may go, first to go first. Draining ones go already and are not listed."""
     candidates = [r for r in situation.replicas if r.state != "draining"]
-    return tuple(Victim(r.name, _streams(r), _reason(r)) for r in sorted(candidates, key=_order))
+    on_node = Counter(r.node for r in situation.replicas if r.node is not None)
+    ranked = sorted(candidates, key=lambda replica: _order(replica, on_node))
+    return tuple(Victim(r.name, _streams(r), _reason(r)) for r in ranked)
 
 
 def choose(situation: Situation, count: int) -> tuple[str, ...]:
@@ -32,15 +37,18 @@ def choose(situation: Situation, count: int) -> tuple[str, ...]:
     return tuple(v.name for v in rank(situation)[: max(0, count)])
 
 
-def _order(replica: ReplicaFacts) -> tuple[int, float, float, float, float, str]:
+def _order(
+    replica: ReplicaFacts, on_node: Mapping[str | None, int]
+) -> tuple[int, float, float, float, int, float, str]:
     streams = _streams(replica)
-    # Newest first among equals: the oldest has the warmest cache. Dearest first where prices differ.
+    # Dearest first where prices differ. Newest first among equals: the oldest has the warmest cache.
     age = -replica.started_at if replica.started_at is not None else 0.0
     return (
         _class(replica),
         math.inf if streams is None else streams,
         math.inf if replica.cache_tokens is None else replica.cache_tokens,
         -(replica.cost or 0.0),
+        on_node.get(replica.node, 0),
         age,
         replica.name,
     )

@@ -41,6 +41,7 @@ class ReplicaFacts:
     unschedulable: bool = False  # pending for want of a node: no supply, whatever its start-up says
     falling: bool = False  # its process starts and falls, again and again: no supply either
     frozen: bool = False  # gauges stand still while they should move: neither idle nor routable
+    node: str | None = None  # what it runs on
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from uuid import uuid4
 from opsconsole.act.actuator import PoolState
 from opsconsole.act.drain import begin
 from opsconsole.act.kube_acts import Act, Acts
-from opsconsole.act.kube_choice import at_risk, budget_words, choose, crash_words
+from opsconsole.act.kube_choice import at_risk, budget_words, choose, crash_words, revision_words
 from opsconsole.act.kube_events import DRAINING, FAILED, RESCALED
 from opsconsole.act.kube_follow import Follower
 from opsconsole.act.kube_look import KubePool, Look, Looker, pool_state
@@ -177,7 +177,8 @@ class KubeActuator:
                 "it. Take the label out of the workload's selector and leave it in the router's."
             )
         if look.rolling:
-            raise PlanRefused(f"{self._of.workload} is rolling out: nothing shrinks until it is done.")
+            told = revision_words(look.pods)
+            raise PlanRefused(f"{self._of.workload} is rolling out ({told}): nothing shrinks until it is done.")
         count = look.asked - want_of(plan)
         sight, kind = self._world.sight, self._of.workload
         choice = choose(look.pods, count, plan.replicas, sight.streams, by_ordinal=kind.by_ordinal)

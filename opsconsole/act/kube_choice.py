@@ -9,6 +9,7 @@ streams that nobody counted.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -33,7 +34,8 @@ def choose(pods: Sequence[PodFacts], count: int, asked: Sequence[str], streams: 
         return _highest(here, count, asked)
     # A pod that is not ready goes before any that is: draining a ready one beside it would be in vain.
     lame = sorted((p for p in here if not p.ready), key=lambda p: (p.name not in asked, p.node is not None, p.name))
-    fit = sorted((p for p in here if p.ready), key=lambda p: (p.name not in asked, *_cost(p, streams)))
+    on_node = Counter(p.node for p in here)
+    fit = sorted((p for p in here if p.ready), key=lambda p: (p.name not in asked, *_cost(p, streams, on_node)))
     names = tuple(p.name for p in (*lame, *fit)[: max(0, count)])
     spared = [name for name in asked if name not in names]
     if not spared:
@@ -52,10 +54,10 @@ def _highest(here: Sequence[PodFacts], count: int, asked: Sequence[str]) -> Choi
     return Choice(names, (f"{', '.join(spared)} stays: this kind takes its highest ordinal, {', '.join(names)}",))
 
 
-def _cost(pod: PodFacts, streams: Streams) -> tuple[float, float, str]:
-    """Fewest streams at risk, then the newest; unknown streams are many streams."""
+def _cost(pod: PodFacts, streams: Streams, on_node: Mapping[str | None, int]) -> tuple[float, int, float, str]:
+    """Fewest streams at risk, then the fewest beside it on its node, then the newest; unknown streams are many."""
     running = streams(pod.name)
-    return (math.inf if running is None else running, -(pod.ready_at or 0.0), pod.name)
+    return (math.inf if running is None else running, on_node[pod.node], -(pod.ready_at or 0.0), pod.name)
 
 
 def at_risk(names: Sequence[str], pods: Sequence[PodFacts], streams: Streams) -> int | None:
@@ -73,6 +75,16 @@ def is_rolling(thing: Mapping[str, Any], pods: Sequence[PodFacts]) -> bool:
     updated, existing = status.get("updatedReplicas"), status.get("replicas")
     settled = mapping(thing, "metadata").get("generation") == status.get("observedGeneration")
     return settled and isinstance(updated, int) and isinstance(existing, int) and updated < existing
+
+
+def revision_words(pods: Sequence[PodFacts]) -> str:
+    """How much of each revision serves, the oldest first: `revision 7fb74984dc: 2 of 2 ready, 5c9d66b8: 0 of 1 ready`."""
+    ready: dict[str, list[bool]] = {}
+    for pod in sorted(pods, key=lambda p: p.created_at or 0.0):
+        if pod.revision and not pod.deleting:
+            ready.setdefault(pod.revision, []).append(pod.ready)
+    told = ", ".join(f"{revision}: {sum(each)} of {len(each)} ready" for revision, each in ready.items())
+    return f"revision {told}" if told else "no pod is there"
 
 
 def crash_words(pods: Sequence[PodFacts]) -> str | None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from opsconsole.act.drain import Drain, Phase, advance
 from opsconsole.act.kube_acts import Act, gone_words
-from opsconsole.act.kube_choice import budget_words
+from opsconsole.act.kube_choice import budget_words, revision_words
 from opsconsole.act.kube_events import DRAINED, FAILED, RESCALED
 from opsconsole.act.kube_look import KubePool, Look, Looker, supply_words
 from opsconsole.act.kube_routing import Routing
@@ -136,7 +136,7 @@ class Follower:
 
     def _against(self, drains: Sequence[Drain], look: Look) -> str | None:
         if look.rolling:
-            return f"{self.of.workload} is rolling out, and nothing shrinks meanwhile"
+            return f"{self.of.workload} is rolling out ({revision_words(look.pods)}), and nothing shrinks meanwhile"
         going = [pod for d in drains if (pod := look.pod(d.replica)) is not None and not pod.deleting]
         return budget_words(look.budgets, going)
 

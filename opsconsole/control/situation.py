@@ -111,6 +111,7 @@ def _facts(view: ReplicaView, interval: float, gpu_price: float | None) -> Repli
         unschedulable="unschedulable" in phase or phase.startswith("insufficient"),
         falling=phase.startswith("failing"),
         frozen=view.state is ReplicaState.STALE and answered,  # it answers, and what it says cannot be believed
+        node=view.node,
     )
 
 

@@ -160,7 +160,8 @@ async def test_a_rollout_lets_the_pool_grow_and_not_shrink(make: Make) -> None:
     here.cluster.patch(here.path("deployments", "vllm"), {"spec": {"template": template}})
     await eventually("pods of two revisions", lambda: len(here.pods()) == 3)
     async with here.daemon() as daemon:
-        assert "is rolling out" in await refused(daemon, 1)
+        words = await refused(daemon, 1)
+        assert "is rolling out (revision " in words and ": 2 of 2 ready, " in words and ": 0 of 1 ready)" in words
         await daemon.scale(3)
     assert here.replicas() == 3
 

@@ -50,6 +50,12 @@ def test_order_among_those_who_serve(
     assert drain.choose(scene, 1) == ("z",)
 
 
+def test_among_equals_the_one_goes_that_empties_its_node(situation: Make, replica: MakeReplica) -> None:
+    nodes = {"a": "n1", "b": "n1", "c": "n2", "d": "n3", "e": "n3", "f": "n3"}
+    scene = situation(replicas=tuple(replica(name, node=node, streams=0) for name, node in nodes.items()))
+    assert [v.name for v in drain.rank(scene)] == ["c", "a", "b", "d", "e", "f"]
+
+
 def test_running_requests_stand_in_for_streams(situation: Make, replica: MakeReplica) -> None:
     scene = situation(replicas=(replica("a", streams=None, running=7.0), replica("b", streams=6)))
     assert [(v.name, v.streams) for v in drain.rank(scene)] == [("b", 6), ("a", 7)]

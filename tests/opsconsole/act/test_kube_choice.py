@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from opsconsole.act.kube_choice import at_risk, budget_words, choose, crash_words, is_rolling, selects
+from opsconsole.act.kube_choice import at_risk, budget_words, choose, crash_words, is_rolling, revision_words, selects
 from opsconsole.cluster.pods import PodFacts
 
 
@@ -33,6 +33,13 @@ def test_who_was_asked_for_goes_first_then_the_fewest_streams(
 ) -> None:
     pods = [ready("a"), ready("b"), ready("c")]
     assert choose(pods, count, asked, STREAMS, by_ordinal=False).names == expected
+
+
+def test_among_equals_the_one_goes_that_empties_its_node_and_then_the_newest() -> None:
+    nodes = {"a": "n1", "b": "n1", "c": "n2", "d": "n2", "e": "n3"}
+    pods = [ready(name, node=node, ready_at=0.0 if name == "e" else float(ord(name))) for name, node in nodes.items()]
+    idle = dict.fromkeys(nodes, 0).get
+    assert choose(pods, 2, (), idle, by_ordinal=False).names == ("e", "d")
 
 
 def test_unknown_streams_are_many_streams() -> None:
@@ -73,6 +80,17 @@ def test_a_rollout_is_seen_by_its_pods_or_its_status(
     pods: list[PodFacts], status: dict[str, int], rolling: bool
 ) -> None:
     assert is_rolling({"metadata": {"generation": 1}, "status": status}, pods) is rolling
+
+
+def test_supply_is_told_by_revision_while_two_are_there() -> None:
+    pods = [
+        PodFacts("c", revision="new", created_at=9.0),
+        ready("a", revision="old", created_at=1.0),
+        ready("b", revision="old", created_at=2.0),
+        ready("d", revision="gone", created_at=0.0, deleting=True),
+    ]
+    assert revision_words(pods) == "revision old: 2 of 2 ready, new: 0 of 1 ready"
+    assert revision_words([]) == "no pod is there"
 
 
 def test_a_revision_falls_only_while_none_of_it_is_ready() -> None:
