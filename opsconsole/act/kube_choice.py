@@ -78,7 +78,7 @@ def is_rolling(thing: Mapping[str, Any], pods: Sequence[PodFacts]) -> bool:
 
 
 def revision_words(pods: Sequence[PodFacts]) -> str:
-    """How much of each revision serves, the oldest first: `revision 7fb74984dc: 2 of 2 ready, 5c9d66b8: 0 of 1 ready`."""
+    """How much of each revision serves, the oldest first: `revision 7fb74984dc: 2 of 2 ready, 5c9d: 0 of 1 ready`."""
     ready: dict[str, list[bool]] = {}
     for pod in sorted(pods, key=lambda p: p.created_at or 0.0):
         if pod.revision and not pod.deleting:
