@@ -8,14 +8,15 @@ tables have a precedence.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from operator import ge
+from operator import ge, itemgetter
 from weakref import WeakKeyDictionary
 
-from opsconsole.observe.dialects.collapse import shared_bounds
+from opsconsole.observe.dialects.collapse import Scalar, key_of, may_repeat, shared_bounds, undivided
 from opsconsole.observe.dialects.names import wrapper_of
 from opsconsole.observe.dialects.table import Dialect, Field, Kind, Name
+from opsconsole.observe.dialects.versions import version_range
 from opsconsole.observe.exposition import Page, Series
 from opsconsole.observe.layout import Layout
 
@@ -23,6 +24,7 @@ Places = tuple[int, ...]  # of samples on the page
 Slots = dict[tuple[str, str], list[int]]
 _NOWHERE: list[int] = []
 _VALUE_PARTS = ("total", "")
+_PLAIN = (Kind.GAUGE, Kind.COUNTER, Kind.LEVEL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +35,14 @@ class Bound:
     name: Name
     places: Places
     plus: tuple[tuple[Name, Places], ...] = ()
+    parts: Places | None = None  # what adds up to the field; None where some of it may be told twice
+    single: int | None = None  # the place of the one sample that is the field as it stands
+    keys: tuple[str | None, ...] = ()  # of the parts, where the field is told by a label
+    told: Scalar | None = None  # of an info: its data are labels
     sums: Places = ()
     counts: Places = ()
     bounds: tuple[float, ...] | None = None  # of a histogram that is one group of buckets in order, without copies
+    pick: Callable[[Sequence[float]], tuple[float, ...]] | None = None  # the counts of that group
     incomplete: bool = False  # only parts beside the first name are there
 
 
@@ -48,6 +55,7 @@ class Binding:
     beside: tuple[tuple[Dialect, tuple[Bound, ...]], ...] = ()  # what else speaks on the page
     places: Mapping[tuple[str, str], Sequence[int]] = field(default_factory=dict)
     model: str | None = None
+    versions: str = ""
     ranks: int | None = None
     wrapped_by: str | None = None
     flags: tuple[str, ...] = ()
@@ -121,10 +129,43 @@ def _field(row: Field, dialect: Dialect, places: Slots, series: Sequence[Series]
         if not at:
             continue
         if row.kind is not Kind.HISTOGRAM:
-            return Bound(row, name, tuple(at), plus)
+            return _scalar_field(Bound(row, name, tuple(at), plus), dialect, series)
         sums, counts = (tuple(places.get((name.family, part), ())) for part in ("sum", "count"))
-        return Bound(row, name, tuple(at), plus, sums, counts, _plain_bounds([series[i] for i in at], dialect))
+        bounds = _plain_bounds([series[i] for i in at], dialect)
+        return Bound(row, name, tuple(at), plus, sums=sums, counts=counts, bounds=bounds, pick=itemgetter(*at))
     return Bound(row, row.names[0], (), plus, incomplete=True) if plus else None
+
+
+def _scalar_field(bound: Bound, dialect: Dialect, series: Sequence[Series]) -> Bound:
+    """With what the labels alone say of a gauge, a counter or an info."""
+    if bound.row.kind is Kind.INFO:
+        return replace(bound, told=_info(bound.row, bound.name, [series[i] for i in bound.places]))
+    rows = undivided([(series[i], i) for i in bound.places], dialect.total_labels)
+    if may_repeat(rows, dialect.copy_labels):
+        return bound
+    row, parts = bound.row, tuple(i for _, i in rows)
+    keys = tuple(key_of(key, row.by) for key, _ in rows) if row.by else ()
+    is_plain = row.kind in _PLAIN and len(parts) == 1 and bound.name.scale == 1.0 and not (bound.plus or row.by)
+    return replace(bound, parts=parts, keys=keys, single=parts[0] if is_plain else None)
+
+
+def _info(row: Field, name: Name, series: Sequence[Series]) -> Scalar | None:
+    """Labels are `str()` of the engine's own values: "None" occurs. Ranks repeat sizes and share nothing."""
+    if name.label == "*":
+        return None  # the hazards read it
+    found = [_parsed(each.labels.get(name.label, "")) for each in series]
+    known = [value for value in found if value is not None]
+    if len(known) < len(found):
+        return Scalar(None, f"{name.label} is not told")
+    return Scalar(known[0] if row.name == "block_size" else sum(known))
+
+
+def _parsed(text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if 0 < value < 1e15 else None
 
 
 def _where(name: Name, kind: Kind, places: Slots, series: Sequence[Series]) -> list[int]:
@@ -145,7 +186,7 @@ def _plain_bounds(buckets: Sequence[Series], dialect: Dialect) -> tuple[float, .
     """The bounds of the usual histogram, one group in order; None for what has to be aligned first."""
     bounds = [series.le for series in buckets]
     known = [bound for bound in bounds if bound is not None]
-    if len(known) < len(bounds) or known[-1] != math.inf or any(map(ge, known, known[1:])):
+    if len(known) < max(2, len(bounds)) or known[-1] != math.inf or any(map(ge, known, known[1:])):
         return None
     labels = buckets[0].labels
     copied = not labels.keys().isdisjoint(dialect.copy_labels)
@@ -189,7 +230,11 @@ def _identified(made: Binding, dialect: Dialect, places: Slots, series: Sequence
                 seen.see(series[index], tells_load=tells_load)
     if len(seen.models) > 1:
         seen.flags["several_models"] = None
-    model = seen.models[0] if seen.models else None
     return replace(
-        made, model=model, ranks=len(seen.ranks) or None, wrapped_by=seen.wrapped_by, flags=tuple(seen.flags)
+        made,
+        model=seen.models[0] if seen.models else None,
+        versions=version_range(dialect, {bound.row.name: bound.name.family for bound in reversed(made.fields)}),
+        ranks=len(seen.ranks) or None,
+        wrapped_by=seen.wrapped_by,
+        flags=tuple(seen.flags),
     )

@@ -8,13 +8,14 @@ every tensor-parallel rank may export the same requests.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple, TypeVar
 
 from opsconsole.domain.records import Buckets
 from opsconsole.observe.dialects.table import Dialect, Kind
 from opsconsole.observe.exposition import Series
 
+T = TypeVar("T")
 Row = tuple[Series, float]
 SENTINEL = 1e15  # above any count of ours; blanks of DCGM in 64 bits and broken exporters live there
 SENTINEL_32 = range(2147483632, 2147483648)  # blanks of DCGM in 32 bits
@@ -28,7 +29,7 @@ class Scalar(NamedTuple):
     mean: float | None = None
 
 
-def undivided(rows: Sequence[Row], labels: tuple[str, ...]) -> Sequence[Row]:
+def undivided(rows: Sequence[tuple[Series, T]], labels: tuple[str, ...]) -> Sequence[tuple[Series, T]]:
     """Where a label's empty value is the sum of the others, that one alone."""
     for label in labels:
         totals = [row for row in rows if row[0].labels.get(label) == ""]
@@ -37,10 +38,15 @@ def undivided(rows: Sequence[Row], labels: tuple[str, ...]) -> Sequence[Row]:
     return rows
 
 
+def may_repeat(rows: Sequence[tuple[Series, T]], labels: tuple[str, ...]) -> bool:
+    """Whether some may tell the same fact again; the series of one family bear the same labels."""
+    return len(rows) > 1 and not all(row[0].labels.keys().isdisjoint(labels) for row in (rows[0], rows[-1]))
+
+
 def without_copies(rows: Sequence[Row], labels: tuple[str, ...]) -> Sequence[Row]:
     """One row for each fact, the greatest of its copies."""
-    if not rows or (rows[0][0].labels.keys().isdisjoint(labels) and rows[-1][0].labels.keys().isdisjoint(labels)):
-        return rows  # the series of one family bear the same labels
+    if not may_repeat(rows, labels):
+        return rows
     best: dict[frozenset[tuple[str, str]], Row] = {}
     for row in rows:
         key = frozenset(item for item in row[0].labels.items() if item[0] not in labels)
@@ -50,53 +56,57 @@ def without_copies(rows: Sequence[Row], labels: tuple[str, ...]) -> Sequence[Row
     return list(best.values())
 
 
-def scalar(rows: Sequence[Row], kind: Kind, dialect: Dialect, scale: float = 1.0) -> Scalar:
-    """One number for a gauge or counter over every series of its family."""
-    if not rows:
+def parts_of(rows: Sequence[Row], dialect: Dialect) -> Sequence[Row]:
+    """The rows that are parts of one whole, none told twice."""
+    return without_copies(undivided(rows, dialect.total_labels), dialect.copy_labels)
+
+
+def scalar(values: Sequence[float], kind: Kind, scale: float = 1.0) -> Scalar:
+    """One number for a gauge or counter of its parts."""
+    if not values:
         return Scalar(None, "no samples")
-    if len(rows) > 1:
-        rows = without_copies(undivided(rows, dialect.total_labels), dialect.copy_labels)
-    values = [value * scale for _, value in rows]
-    for value in values:
-        if value != value:
-            return Scalar(None, "not a number")
-        if value < 0 or value == math.inf:
-            return Scalar(None, f"{value:g} stands for unknown")
+    if scale != 1.0:
+        values = [value * scale for value in values]
+    total = sum(values)
+    if not total < math.inf or min(values) < 0:  # one that is not a number makes the sum so, too
+        return Scalar(None, next(filter(None, map(_no_quantity, values)), "beyond all numbers"))
     if kind is Kind.MEAN:
-        return Scalar(sum(values) / len(values))
+        return Scalar(total / len(values))
     if kind is Kind.OCCUPANCY or kind is Kind.RATIO:
         if max(values) > 1.001:
             return Scalar(None, f"{max(values):g} is not a share between 0 and 1")
-        mean = sum(values) / len(values)
+        mean = total / len(values)
         return Scalar(max(values), "", mean) if kind is Kind.OCCUPANCY else Scalar(mean)
     if kind is Kind.LEVEL:
         return Scalar(max(values))
-    total = sum(values)
     if kind is Kind.GAUGE and total >= SENTINEL:
         return Scalar(None, f"{total:g} stands for unknown")
     return Scalar(total)
 
 
-def breakdown(rows: Sequence[Row], labels: tuple[str, ...], dialect: Dialect) -> dict[str, float] | None:
-    """Totals for each value of a label; `labels` are alternatives, `a+b` joins two by a slash."""
-    rows = without_copies(undivided(rows, dialect.total_labels), dialect.copy_labels)
-    totals: dict[str, float] = {}
-    for series, value in rows:
-        key = _key(series, labels)
+def _no_quantity(value: float) -> str:
+    if value != value:
+        return "not a number"
+    return f"{value:g} stands for unknown" if value < 0 or value == math.inf else ""
+
+
+def totals(keys: Sequence[str | None], values: Sequence[float]) -> dict[str, float] | None:
+    """Values added up by key; None where a key or a value is unknown, or nothing is there."""
+    found: dict[str, float] = {}
+    for key, value in zip(keys, values, strict=True):
         if key is None or value != value or value < 0:
             return None
-        totals[key] = totals.get(key, 0.0) + value
-    return totals or None
+        found[key] = found.get(key, 0.0) + value
+    return found or None
 
 
 def each(
-    rows: Sequence[Row], labels: tuple[str, ...], dialect: Dialect, scale: float, limit: float | None
+    keys: Sequence[str | None], values: Sequence[float], scale: float, limit: float | None
 ) -> tuple[dict[str, float], int]:
     """A gauge for each value of a label, and how many were blank: those have no entry."""
     found: dict[str, float] = {}
     blank = 0
-    for series, value in without_copies(undivided(rows, dialect.total_labels), dialect.copy_labels):
-        key = _key(series, labels)
+    for key, value in zip(keys, values, strict=True):
         scaled = value * scale
         told = 0 <= value < SENTINEL and value not in SENTINEL_32 and (limit is None or scaled <= limit)
         if key is None or not told:
@@ -106,7 +116,8 @@ def each(
     return found, blank
 
 
-def _key(series: Series, labels: tuple[str, ...]) -> str | None:
+def key_of(series: Series, labels: tuple[str, ...]) -> str | None:
+    """What stands in the first of the labels that is there."""
     for label in labels:
         parts = [series.labels.get(part) for part in label.split("+")]
         if None not in parts:
@@ -127,10 +138,8 @@ def buckets(
     rows: Sequence[Row], sums: Sequence[Row], counts: Sequence[Row], dialect: Dialect
 ) -> tuple[Buckets | None, str]:
     """One cumulative histogram: aligned by the value of `le`, added over ranks; None with the reason."""
-    rows = without_copies(undivided(rows, dialect.total_labels), dialect.copy_labels)
-    sums = without_copies(undivided(sums, dialect.total_labels), dialect.copy_labels)
-    counts = without_copies(undivided(counts, dialect.total_labels), dialect.copy_labels)
-    return _aligned(rows, total_of(v for _, v in counts), total_of(v for _, v in sums))
+    rows, sums, counts = (parts_of(found, dialect) for found in (rows, sums, counts))
+    return _aligned(rows, total_of([v for _, v in counts]), total_of([v for _, v in sums]))
 
 
 def _aligned(rows: Sequence[Row], count: float | None, total: float | None) -> tuple[Buckets | None, str]:
@@ -177,8 +186,7 @@ def _shared(groups: dict[float, int], most: int) -> tuple[float, ...]:
     return tuple(sorted(bound for bound, n in groups.items() if n == most))
 
 
-def total_of(values: Iterable[float]) -> float | None:
+def total_of(values: Sequence[float]) -> float | None:
     """Their sum; None where there are none, or one of them cannot be a total."""
-    known = list(values)
-    total = sum(known)
-    return total if known and total == total and total >= 0 and total != math.inf else None
+    total = sum(values)
+    return total if values and 0 <= total < math.inf else None

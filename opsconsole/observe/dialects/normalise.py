@@ -8,26 +8,28 @@ pages of a layout.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from opsconsole.domain.records import Sample
 from opsconsole.observe.dialects import DIALECTS, hazards
 from opsconsole.observe.dialects.binding import Binding, Bound, Places, bind
 from opsconsole.observe.dialects.collapse import (
+    SENTINEL,
     Row,
     Scalar,
-    breakdown,
     buckets,
     checked,
     each,
+    key_of,
+    parts_of,
     rescaled,
     scalar,
     total_of,
+    totals,
 )
 from opsconsole.observe.dialects.names import NameIndex
 from opsconsole.observe.dialects.reading import Reading, to_sample
-from opsconsole.observe.dialects.table import Dialect, Field, Kind, Name
+from opsconsole.observe.dialects.table import Dialect, Field, Kind
 from opsconsole.observe.exposition import Page, SeriesMemo
 
 
@@ -51,13 +53,12 @@ def read(page: Page, at: float | None = None, dialects: Sequence[Dialect] = DIAL
         reading.flag("bad_lines")
     if bound.repeated:
         reading.flag("duplicate_series")
-    rows = list(zip(page.series, page.values, strict=True))
     main = bound.engine
     if main is not None:
-        _read_engine(reading, main, bound, rows, page)
-        hazards.check(reading, _infos(bound, rows), page, at)
+        _read_engine(reading, main, bound, page)
+        hazards.check(reading, _infos(bound, page), page, at)
     for dialect, fields in bound.beside:  # what speaks beside the engine adds fields and never replaces the engine's
-        _read_fields(reading, fields, rows, dialect, page)
+        _read_fields(reading, fields, dialect, page)
     if main is None:
         reading.flag("engine_stats_absent")
     elif not any(name for name in reading.values if name != "process_start"):
@@ -65,21 +66,24 @@ def read(page: Page, at: float | None = None, dialects: Sequence[Dialect] = DIAL
     return reading
 
 
-def _read_engine(reading: Reading, main: Dialect, bound: Binding, rows: list[Row], page: Page) -> None:
-    reading.engine, reading.title = main.engine, main.title
-    _read_fields(reading, bound.fields, rows, main, page)
+def _read_engine(reading: Reading, main: Dialect, bound: Binding, page: Page) -> None:
+    reading.engine, reading.title, reading.versions = main.engine, main.title, bound.versions
+    _read_fields(reading, bound.fields, main, page)
     reading.model, reading.ranks, reading.wrapped_by = bound.model, bound.ranks, bound.wrapped_by
     for flag in bound.flags:
         reading.flag(flag)
-    reading.versions = version_range(main, reading.names)
 
 
-def _infos(bound: Binding, rows: list[Row]) -> list[Row]:
+def _infos(bound: Binding, page: Page) -> list[Row]:
     """The samples whose labels only the hazards read."""
-    return [rows[i] for field in bound.fields if field.name.label == "*" for i in field.places]
+    return [row for field in bound.fields if field.name.label == "*" for row in _rows(page, field.places)]
 
 
-def _read_fields(reading: Reading, fields: Sequence[Bound], rows: list[Row], dialect: Dialect, page: Page) -> None:
+def _rows(page: Page, places: Places) -> list[Row]:
+    return [(page.series[i], page.values[i]) for i in places]
+
+
+def _read_fields(reading: Reading, fields: Sequence[Bound], dialect: Dialect, page: Page) -> None:
     for bound in fields:
         if bound.row.name in reading.values:
             continue
@@ -88,51 +92,69 @@ def _read_fields(reading: Reading, fields: Sequence[Bound], rows: list[Row], dia
         elif bound.name.family in page.damaged:
             reading.unknown[bound.row.name] = "a line of it could not be read"
         else:
-            _read_field(reading, bound, rows, dialect)
+            _read_field(reading, bound, dialect, page)
 
 
-def _read_field(reading: Reading, bound: Bound, rows: list[Row], dialect: Dialect) -> None:
-    row, name = bound.row, bound.name
-    reading.names[row.name] = name.family
+def _read_field(reading: Reading, bound: Bound, dialect: Dialect, page: Page) -> None:
+    row = bound.row
+    reading.names[row.name] = bound.name.family
     reading.unknown.pop(row.name, None)
-    if row.kind is Kind.HISTOGRAM:
-        _read_histogram(reading, bound, rows, dialect)
-        return
-    found = [rows[i] for i in bound.places]
-    if row.kind is Kind.INFO:
-        _read_info(reading, row, name, found)
+    if bound.single is not None and 0 <= (value := page.values[bound.single]) < SENTINEL:
+        reading.values[row.name] = value  # most fields of most pages
+    elif row.kind is Kind.HISTOGRAM:
+        _read_histogram(reading, bound, dialect, page)
+    elif row.kind is Kind.INFO:
+        if bound.told is not None:
+            _store(reading, row, bound.told)
     elif row.kind is Kind.EACH:
-        of_each, blank = each(found, row.by, dialect, name.scale, name.limit)
-        if blank:
-            reading.flag("blank_values")
-        if of_each:
-            reading.values[row.name] = of_each
-        else:
-            reading.unknown[row.name] = "blank"
+        _read_each(reading, bound, dialect, page)
     else:
-        total = scalar(found, row.kind, dialect, name.scale)
-        _store(reading, row, _with_parts(total, bound, rows, dialect) if bound.plus else total)
-        parts = breakdown(found, row.by, dialect) if row.by else None
-        if parts is not None:
-            reading.values[row.name] = parts
+        _read_number(reading, bound, dialect, page)
 
 
-def _read_histogram(reading: Reading, bound: Bound, rows: list[Row], dialect: Dialect) -> None:
-    if bound.bounds is not None:
-        counts = tuple([rows[i][1] for i in bound.places])
-        count, total = (total_of([rows[i][1] for i in places]) for places in (bound.counts, bound.sums))
-        found, why = checked(bound.bounds, counts, count, total)
+def _parts(bound: Bound, dialect: Dialect, page: Page) -> tuple[list[float], Sequence[str | None]]:
+    """The values that add up to the field, and the keys they are told by where it is told by a label."""
+    if bound.parts is not None:
+        return [page.values[i] for i in bound.parts], bound.keys
+    rows = parts_of(_rows(page, bound.places), dialect)
+    return [value for _, value in rows], [key_of(series, bound.row.by) for series, _ in rows]
+
+
+def _read_number(reading: Reading, bound: Bound, dialect: Dialect, page: Page) -> None:
+    row = bound.row
+    values, keys = _parts(bound, dialect, page)
+    total = scalar(values, row.kind, bound.name.scale)
+    _store(reading, row, _with_more(total, bound, dialect, page) if bound.plus else total)
+    by_label = totals(keys, values) if row.by else None
+    if by_label is not None:
+        reading.values[row.name] = by_label
+
+
+def _read_each(reading: Reading, bound: Bound, dialect: Dialect, page: Page) -> None:
+    row, name = bound.row, bound.name
+    values, keys = _parts(bound, dialect, page)
+    found, blank = each(keys, values, name.scale, name.limit)
+    if blank:
+        reading.flag("blank_values")
+    if found:
+        reading.values[row.name] = found
     else:
-        found, why = buckets(_at(rows, bound.places), _at(rows, bound.sums), _at(rows, bound.counts), dialect)
+        reading.unknown[row.name] = "blank"
+
+
+def _read_histogram(reading: Reading, bound: Bound, dialect: Dialect, page: Page) -> None:
+    values = page.values
+    if bound.bounds is not None and bound.pick is not None:
+        count, total = total_of([values[i] for i in bound.counts]), total_of([values[i] for i in bound.sums])
+        found, why = checked(bound.bounds, bound.pick(values), count, total)
+    else:
+        rows, sums, counts = (_rows(page, places) for places in (bound.places, bound.sums, bound.counts))
+        found, why = buckets(rows, sums, counts, dialect)
     if found is None:
         reading.unknown[bound.row.name] = why
     else:
         scale = bound.name.scale
         reading.values[bound.row.name] = found if scale == 1.0 else rescaled(found, scale)
-
-
-def _at(rows: list[Row], places: Places) -> list[Row]:
-    return [rows[i] for i in places]
 
 
 def _store(reading: Reading, row: Field, found: Scalar) -> None:
@@ -144,74 +166,13 @@ def _store(reading: Reading, row: Field, found: Scalar) -> None:
         reading.values[f"{row.name}_mean"] = found.mean
 
 
-def _with_parts(found: Scalar, bound: Bound, rows: list[Row], dialect: Dialect) -> Scalar:
+def _with_more(found: Scalar, bound: Bound, dialect: Dialect, page: Page) -> Scalar:
     """Add what is told apart from the first; one unknown part makes the whole unknown."""
-    for part, places in bound.plus:
+    for name, places in bound.plus:
         if found.value is None:
             break
-        extra = scalar(_at(rows, places), bound.row.kind, dialect, part.scale)
+        extra = scalar([value for _, value in parts_of(_rows(page, places), dialect)], bound.row.kind, name.scale)
         if extra.value is None:
-            return Scalar(None, f"{part.family}: {extra.why}")
+            return Scalar(None, f"{name.family}: {extra.why}")
         found = Scalar(found.value + extra.value)
     return found
-
-
-def _read_info(reading: Reading, row: Field, name: Name, rows: list[Row]) -> None:
-    """Labels are `str()` of the engine's own values: "None" occurs. Ranks repeat sizes and share nothing."""
-    if name.label == "*":
-        return  # the hazards read it
-    found = [_parsed(s.labels.get(name.label, "")) for s, _ in rows]
-    if any(value is None for value in found):
-        reading.unknown[row.name] = f"{name.label} is not told"
-        return
-    known = [value for value in found if value is not None]
-    reading.values[row.name] = known[0] if row.name == "block_size" else sum(known)
-
-
-def version_range(dialect: Dialect, names: Mapping[str, str]) -> str:
-    """What the families found (by field) say of the engine's version: `>=0.9.2`, `0.7.3..0.10.2` or nothing."""
-    key = (dialect.engine, tuple(names.items()))
-    known = _RANGES.get(key)
-    if known is None:
-        if len(_RANGES) >= 256:
-            _RANGES.clear()
-        known = _RANGES[key] = _version_range(dialect, names)
-    return known
-
-
-_RANGES: dict[tuple[str, tuple[tuple[str, str], ...]], str] = {}  # the same families come with every scrape
-
-
-def _version_range(dialect: Dialect, found: Mapping[str, str]) -> str:
-    low: tuple[int, ...] = ()
-    high: tuple[int, ...] = ()
-    for row in dialect.fields:
-        for name in row.names:
-            bounds = _VERSIONS.search(name.versions) if found.get(row.name) == name.family else None
-            if bounds is None:
-                continue
-            since, until = _version(bounds.group(1) or bounds.group(2)), _version(bounds.group(3))
-            low = max(low, since)
-            high = until if until and (not high or until < high) else high
-    if high and high >= low:
-        return f"{_dotted(low)}..{_dotted(high)}"
-    return f">={_dotted(low)}" if low else ""
-
-
-_VERSIONS = re.compile(r"(?:>=([\d.]+)|([\d.]*?)\.\.(\d[\d.]*))")
-
-
-def _version(text: str | None) -> tuple[int, ...]:
-    return tuple(int(part) for part in (text or "").split(".") if part)
-
-
-def _dotted(version: tuple[int, ...]) -> str:
-    return ".".join(map(str, version))
-
-
-def _parsed(text: str) -> float | None:
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return value if 0 < value < 1e15 else None

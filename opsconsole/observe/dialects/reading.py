@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from opsconsole.domain.records import Buckets, Sample
@@ -71,6 +72,7 @@ _SAMPLE_FIELDS = tuple((name, name) for name in _SAME) + tuple(_RENAMED.items())
 _FAILURE_WORDS = ("abort", "error", "cancel", "fail")
 
 
+@lru_cache(maxsize=256)  # the engines' reasons are few
 def is_failure(reason: str) -> bool:
     """Whether a finish reason means that the client did not get its answer."""
     return any(word in reason.lower() for word in _FAILURE_WORDS)
@@ -107,7 +109,7 @@ def _gpus(reading: Reading) -> dict[str, float] | None:
     found = {
         f"{gpu}/{name.removeprefix('gpu_')}": value
         for name, values in reading.values.items()
-        if name.startswith("gpu_") and isinstance(values, dict)
+        if name[:4] == "gpu_" and isinstance(values, dict)
         for gpu, value in values.items()
     }
     return found or None
