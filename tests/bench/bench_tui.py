@@ -20,9 +20,13 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from opsconsole.clock import SystemClock
 from opsconsole.commands.tui_cmd import companion
+
+if TYPE_CHECKING:
+    from tests.bench.tui_screen import Screen
 
 CLOCK = SystemClock()
 CPU_PERCENT = {1: 3.0, 8: 4.0, 64: 8.0, 256: 15.0, 1000: 25.0}  # of one core, by replicas
@@ -90,12 +94,17 @@ def watch(
         cost.rss_mib, cost.beside_rss_mib = rss_mib(terminal.process), sum(map(rss_mib, others))
         if keys:
             was, began = cpu_seconds(terminal.process), CLOCK.monotonic()
-            cost.keys_ms = terminal.press_all([b"jk"[i % 2 : i % 2 + 1] for i in range(keys)])
+            cost.keys_ms = terminal.press_all([b"jk"[i % 2 : i % 2 + 1] for i in range(keys)], cursor)
             idle = cost.percent / 100 * (CLOCK.monotonic() - began)
             cost.key_cpu_ms = max(0.0, cpu_seconds(terminal.process) - was - idle) / keys * 1e3
     finally:
         terminal.end()
     return cost
+
+
+def cursor(screen: Screen) -> tuple[int, ...]:
+    """The rows that carry the mark of the selected replica, which every key pressed here moves."""
+    return tuple(y for y, char in enumerate(screen.column(1)) if char == ">")
 
 
 def said(value: float | None, limit: float | None = None, digits: int = 1) -> str:
@@ -156,7 +165,9 @@ def beside_peers(sizes: Sequence[int], given: argparse.Namespace) -> None:
     from tests.bench.tui_peers import PEERS
 
     print("Beside others on the same fake replicas, once a second; peers scrape in the process that draws.")
-    head = ("replicas", "           program", "% core", "of it agent", "tty KiB/s", "RSS MiB", "of it agent")
+    print("Ours is the screen and its agent together, then the screen alone.")
+    head = ("replicas", "           program", "% core", "screen alone", "tty KiB/s", "RSS MiB", "screen alone")
+    left_out = [p.name for p in PEERS if p.command(os.environ, [""]) is None]
     widths = [len(title) for title in head]
     line(head, widths)
     for size in sizes:
@@ -169,11 +180,12 @@ def beside_peers(sizes: Sequence[int], given: argparse.Namespace) -> None:
                     continue
                 row = watch(command, size, given.seconds, given.settle + 2)
                 line((
-                    str(size), name, said(row.percent + row.beside_percent), said(row.beside_percent),
-                    said(row.kib_per_s), said(row.rss_mib + row.beside_rss_mib, digits=0),
-                    said(row.beside_rss_mib, digits=0),
+                    str(size), name, said(row.percent + row.beside_percent), said(row.percent), said(row.kib_per_s),
+                    said(row.rss_mib + row.beside_rss_mib, digits=0), said(row.rss_mib, digits=0),
                 ), widths)  # fmt: skip
-    print("Left out: not installed; docs/bench.md says how.", flush=True)
+    print("".join(f"{p.name} shows one server. " for p in PEERS if p.most == 1), flush=True)
+    if left_out:
+        print(f"Left out: {', '.join(left_out)}; not installed, docs/bench.md says how.", flush=True)
 
 
 def main() -> None:

@@ -1,6 +1,8 @@
-"""A program on a pseudo-terminal, and what it costs: processor, bytes written, memory, time from a key to its paint.
+"""A program on a pseudo-terminal, and what it costs: processor, bytes written, memory, time from a key to its effect.
 
-It must not know which program. The trap: a terminal that is not read stalls its program, so whoever waits, reads.
+It must not know which program. The traps: a terminal that is not read stalls its program, so whoever waits, reads; and
+a program that paints by itself every second has painted something soon after any key, so a key's time ends when the
+screen shows what the key does, not when anything was written, nor when the writing stops.
 """
 
 from __future__ import annotations
@@ -13,15 +15,15 @@ import select
 import signal
 import struct
 import termios
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from random import Random
 
 from opsconsole.clock import SystemClock
+from tests.bench.tui_screen import Screen
 
 CLOCK = SystemClock()
 TICKS = os.sysconf("SC_CLK_TCK")
-SETTLED_S = 0.012  # output that pauses for so long is a repaint's end; frames come 16 ms apart at most
 LOST_S = 2.0
 
 
@@ -50,8 +52,8 @@ class Terminal:
     """One program on one terminal of its own."""
 
     def __init__(self, command: Sequence[str], width: int, height: int, environ: Mapping[str, str]) -> None:
-        self.seen = b""
         self.count = 0  # bytes written so far
+        self.screen = Screen(width, height, self._say)
         self.began = CLOCK.monotonic()
         self.process, self._ours = pty.fork()
         if self.process == 0:
@@ -62,44 +64,51 @@ class Terminal:
     def read(self, seconds: float, until: bytes | None = None) -> float | None:
         """Drain output for so long, or until a word was seen; when that was, in seconds from the start."""
         end = CLOCK.monotonic() + seconds
-        self.seen = b""
+        seen = b""
         while (left := end - CLOCK.monotonic()) > 0:
-            if self._take(min(left, 0.05)) and until is not None and until in self.seen:
+            chunk = self._take(min(left, 0.05))
+            for _ in self.screen.feed(chunk):
+                pass
+            seen = (seen + chunk)[-200_000:]
+            if chunk and until is not None and until in seen:
                 return CLOCK.monotonic() - self.began
         return None
 
-    def press(self, key: bytes) -> float | None:
-        """Milliseconds from a key to the last byte of its repaint; None where none came."""
-        start = CLOCK.monotonic()
-        os.write(self._ours, key)
-        if not self._take(LOST_S):
-            return None
-        painted = CLOCK.monotonic()
-        while self._take(SETTLED_S) and painted - start < LOST_S:
-            painted = CLOCK.monotonic()
-        return (painted - start) * 1e3
+    def _say(self, answer: bytes) -> None:
+        """What a terminal answers by itself, typed as if by a user."""
+        os.write(self._ours, answer)
 
-    def press_all(self, keys: Sequence[bytes], seed: int = 1) -> list[float]:
-        """A repaint's time for each key, sorted; the pauses between them are drawn so that ticks fall anywhere."""
+    def press(self, key: bytes, shown: Callable[[Screen], object]) -> float | None:
+        """Milliseconds from a key to the end of the frame in which `shown` differs; None where it never did."""
+        before, start = shown(self.screen), CLOCK.monotonic()
+        took: float | None = None
+        os.write(self._ours, key)
+        while took is None and (left := start + LOST_S - CLOCK.monotonic()) > 0:
+            for _ in self.screen.feed(self._take(left)):
+                if took is None and shown(self.screen) != before:
+                    took = (CLOCK.monotonic() - start) * 1e3
+        return took
+
+    def press_all(self, keys: Sequence[bytes], shown: Callable[[Screen], object], seed: int = 1) -> list[float]:
+        """Each key's time, sorted; the pauses between them are drawn so that ticks fall anywhere. Lost is `LOST_S`."""
         draw = Random(seed)
         times: list[float] = []
         for key in keys:
             self.read(0.05 + 0.06 * draw.random())
-            took = self.press(key)
+            took = self.press(key, shown)
             times += [took] if took is not None else [LOST_S * 1e3]
         return sorted(times)
 
-    def _take(self, seconds: float) -> bool:
-        """Read what comes within so long; whether anything did."""
+    def _take(self, seconds: float) -> bytes:
+        """What comes next, if anything does within so long."""
         if not select.select([self._ours], [], [], seconds)[0]:
-            return False
+            return b""
         try:
             chunk = os.read(self._ours, 65536)
         except OSError:  # the program has ended
-            return False
+            return b""
         self.count += len(chunk)
-        self.seen = (self.seen + chunk)[-200_000:]
-        return bool(chunk)
+        return chunk
 
     def end(self) -> None:
         """End the program and what it started."""
