@@ -25,7 +25,10 @@ class ReplicaState(StrEnum):
     @property
     def risk(self) -> int:
         """0 is the most urgent."""
-        return list(ReplicaState).index(self)
+        return _RISK[self]
+
+
+_RISK = {state: urgency for urgency, state in enumerate(ReplicaState)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,6 +317,7 @@ class CapacityView:
     high: float = 1.0
     source: str = "configured"  # configured, bench, learned
     samples: int = 0
+    prompt_share: float | None = None  # of a replica's time that prompts take; the loads of both then add up
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,10 @@ import enum
 import functools
 import json
 import math
+import re
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from typing import Any, TypeVar, Union, cast
 
 T = TypeVar("T")
@@ -54,6 +55,84 @@ def loads(kind: type[T], text: str | bytes) -> T:
     except ValueError as error:
         raise WireError(f"not JSON: {error}") from error
     return from_json(kind, data)
+
+
+def loads_by_parts(kind: type[T], text: str) -> Generator[None, None, T]:
+    """What `loads` does with a record's text, stopping after each item of its own lists.
+
+    For a reader that has something more urgent to do meanwhile: a tick of a thousand replicas takes long to read.
+    """
+    wanted: Any = kind
+    hints = typing.get_type_hints(wanted)
+    known = {item.name for item in dataclasses.fields(wanted)}
+    given: dict[str, Any] = {}
+    reader = _Reader(text)
+    try:
+        for name in reader.names():
+            args = typing.get_args(hints.get(name))
+            if name not in known:
+                reader.value()
+            elif len(args) == 2 and args[1] is Ellipsis and reader.is_at("["):
+                read, items = _decoder(args[0]), []
+                for item in reader.items():
+                    items.append(read(item))
+                    yield
+                given[name] = tuple(items)
+            else:
+                given[name] = _decoder(hints[name])(reader.value())
+        return cast("T", wanted(**given))
+    except WireError:
+        raise
+    except (ValueError, TypeError) as error:
+        raise WireError(f"{wanted.__name__}: {error}") from error
+
+
+class _Reader:
+    """Walks the text of one JSON object, a member or an item at a time."""
+
+    def __init__(self, text: str) -> None:
+        self._text, self._at = text, 0
+
+    def names(self) -> Iterator[str]:
+        """The object's keys; whoever takes one must read its value before the next."""
+        self._past("{")
+        while not self.is_at("}"):
+            name = self.value()
+            self._past(":")
+            yield name
+            if not self.is_at("}"):
+                self._past(",")
+
+    def items(self) -> Iterator[Any]:
+        """The values of the list that stands here."""
+        self._past("[")
+        while not self.is_at("]"):
+            yield self.value()
+            if not self.is_at("]"):
+                self._past(",")
+        self._past("]")
+
+    def value(self) -> Any:
+        """Whatever value stands here."""
+        found, self._at = _value_at(self._text, self._next())
+        return found
+
+    def is_at(self, char: str) -> bool:
+        return self._text.startswith(char, self._next())
+
+    def _next(self) -> int:
+        found = _blank.match(self._text, self._at)
+        self._at = found.end() if found else self._at
+        return self._at
+
+    def _past(self, char: str) -> None:
+        if not self.is_at(char):
+            raise ValueError(f"expected {char} at character {self._at} of a JSON object")
+        self._at += 1
+
+
+_value_at = json.JSONDecoder().raw_decode
+_blank = re.compile(r"[ \t\r\n]*")
 
 
 def _float_out(value: float) -> str:

@@ -72,7 +72,7 @@ class ConsoleApp(App[int]):
         self.look_name = theme_name
         self.recording = Recording(self.session, recorder, lambda: self.is_web)
         self.least_between_s = LEAN_S if lean else 0.0  # repaints that nobody asked for by a key
-        self._painted_at = float("-inf")
+        self._painted_at = self.pressed_at = float("-inf")
         self.owns_process = False  # signals are ours only where nothing else runs in this process
         self._tasks: set[asyncio.Task[Any]] = set()
         for name in theme.THEMES:
@@ -110,6 +110,10 @@ class ConsoleApp(App[int]):
 
         self.background(self.feed.run())
         watch_terminal(self, self.clock, self.owns_process)
+        if self.owns_process:
+            from opsconsole.tui.rubbish import keep_away
+
+            self.background(keep_away(self.clock, lambda: self.pressed_at))
 
     def background(self, work: Awaitable[Any]) -> None:
         """Run something beside the screen; its errors are said at the foot, never raised."""
@@ -157,6 +161,7 @@ class ConsoleApp(App[int]):
 
     def perform(self, action_id: str, argument: str = "") -> None:
         """One action, however it was asked for."""
+        self.pressed_at = self.clock.monotonic()
         dispatch.perform(self, action_id, argument)
         self.repaint()
 

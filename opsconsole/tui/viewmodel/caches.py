@@ -46,7 +46,7 @@ def fullest(snapshot: FleetSnapshot, state: ViewState) -> list[ReplicaView]:
 
 
 def _stacked(
-    world: World, snapshot: FleetSnapshot, found: list[ReplicaView], state: ViewState, look: Look, size: Size
+    world: World, snapshot: FleetSnapshot, found: Sequence[ReplicaView], state: ViewState, look: Look, size: Size
 ) -> tuple[list[Line], int, int]:
     """Hit rate, replicas, prefixes, advice; the chart gives way first, the list never."""
     across = size.width
@@ -68,7 +68,7 @@ def _stacked(
 
 
 def _panels(
-    world: World, snapshot: FleetSnapshot, found: list[ReplicaView], state: ViewState, look: Look, size: Size
+    world: World, snapshot: FleetSnapshot, found: Sequence[ReplicaView], state: ViewState, look: Look, size: Size
 ) -> tuple[list[Line], int, int]:
     """Framed: occupancy beside hit rate, prefixes, advice."""
     across, glyphs = size.width, look.glyphs

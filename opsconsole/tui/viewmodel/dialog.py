@@ -16,6 +16,7 @@ HELD = {
     "resume": "Decisions are carried out again, as the agent's mode allows.",
     "pin": "The pool never goes below this number until the pin is removed or replaced.",
     "maintenance": "Whatever fires about it is shown with an x and is not sent anywhere for an hour.",
+    "mute": "Its alerts go on being shown with an x and are sent nowhere for a day. `[alerts] mute` is for good.",
     "silence": "The alert goes on being shown with an x and is not sent anywhere for an hour.",
 }
 

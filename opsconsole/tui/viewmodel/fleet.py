@@ -134,7 +134,8 @@ def count_title(snapshot: FleetSnapshot, state: ViewState, shown: int) -> str:
 
 def talk(world: World, snapshot: FleetSnapshot, look: Look, room: int) -> list[Line]:
     """Decisions newest first; the last lines go to what fires and who is stale, if anything."""
-    trouble = [journal.alert_line(a, look) for a in world.alerts if a.state == "firing"]
+    firing = [alert for alert in world.alerts if alert.state == "firing"]
+    trouble = [journal.alert_line(alert, look) for alert in firing[: max(0, room)]]
     stale = [r for r in snapshot.replicas if r.state in (ReplicaState.STALE, ReplicaState.DOWN)]
     if not trouble:
         trouble = [

@@ -107,7 +107,7 @@ def _goodput(world: World, snapshot: FleetSnapshot, state: ViewState, look: Look
 
 
 def _misses(world: World, snapshot: FleetSnapshot, state: ViewState, look: Look, cells: int, rows: int) -> list[Line]:
-    return misses.lines(snapshot.replicas, look, snapshot.at)
+    return misses.found(snapshot, look.glyphs)
 
 
 def _heat(world: World, snapshot: FleetSnapshot, state: ViewState, look: Look, cells: int, rows: int) -> list[Line]:

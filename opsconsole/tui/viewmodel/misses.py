@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from opsconsole.domain.records import ReplicaState, ReplicaView
+from opsconsole.domain.records import FleetSnapshot, ReplicaState, ReplicaView
 from opsconsole.tui import draw
 from opsconsole.tui import format as fmt
 from opsconsole.tui.cells import Cell, Line, clean, left, tail, width
-from opsconsole.tui.world import Look
+from opsconsole.tui.filters import compile_filter
+from opsconsole.tui.memo import per_snapshot
+from opsconsole.tui.theme import Glyphs
 
 YOUNG_S = 300.0  # a replica that serves for less long still warms its cache
 WORTH = 0.005  # a share below is left out of a line
@@ -82,7 +84,14 @@ def by_replica(replicas: Sequence[ReplicaView], most: int = 2) -> dict[str, floa
     return found
 
 
-def lines(replicas: Sequence[ReplicaView], look: Look, now: float) -> list[Line]:
+@per_snapshot
+def found(snapshot: FleetSnapshot, glyphs: Glyphs, pool: str = "", text: str = "") -> list[Line]:
+    """The same of a tick: of one pool, of what a filter lets through, or of all."""
+    holds = compile_filter(text)
+    return lines([r for r in snapshot.replicas if pool in ("", r.pool) and holds(r)], glyphs, snapshot.at)
+
+
+def lines(replicas: Sequence[ReplicaView], glyphs: Glyphs, now: float) -> list[Line]:
     """by replica / phase / state, each as shares with small bars; one sentence where nothing missed."""
     whole = sum(lost(r) for r in replicas)
     if whole <= 0:
@@ -93,11 +102,11 @@ def lines(replicas: Sequence[ReplicaView], look: Look, now: float) -> list[Line]
     for title, parts in (
         ("by replica", by_replica(replicas)), ("by phase", by_phase(replicas)), ("by state", by_state(replicas, now)),
     ):  # fmt: skip
-        out.append(_shares(title, parts, look))
+        out.append(_shares(title, parts, glyphs))
     return out
 
 
-def _shares(title: str, parts: Mapping[str, float], look: Look) -> Line:
+def _shares(title: str, parts: Mapping[str, float], glyphs: Glyphs) -> Line:
     whole = sum(parts.values())
     line = [Cell(left(f" {title}", 13), "dim")]
     if whole <= 0:
@@ -107,6 +116,6 @@ def _shares(title: str, parts: Mapping[str, float], look: Look) -> Line:
         if share < WORTH:
             continue
         cells = max(1, round(share * 8))
-        line += [Cell(f"{name} {share * 100:.0f}% "), Cell(draw.bar(share * 8 / cells, cells, look.glyphs), "bar"),
+        line += [Cell(f"{name} {share * 100:.0f}% "), Cell(draw.bar(share * 8 / cells, cells, glyphs), "bar"),
                  Cell("  ")]  # fmt: skip
     return tuple(line)

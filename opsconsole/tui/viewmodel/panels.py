@@ -134,8 +134,7 @@ def slo(world: World, snapshot: FleetSnapshot, state: ViewState, look: Look, cel
     if not lines or pool is None:
         return [(Cell(" no objective is set", "dim"),)]
     lines.append((Cell(f" goodput {fmt.rate(pool.goodput)} of {fmt.rate(pool.request_rate)} req/s offered", "text"),))
-    mine = [r for r in snapshot.replicas if r.pool == pool.pool]
-    return [*lines, *misses.lines(mine, look, snapshot.at)]
+    return [*lines, *misses.found(snapshot, look.glyphs, pool.pool)]
 
 
 def _class(slo: SloView) -> Line:
@@ -154,7 +153,8 @@ def _class(slo: SloView) -> Line:
 
 def events(world: World, snapshot: FleetSnapshot, state: ViewState, look: Look, cells: int, rows: int) -> list[Line]:
     """What fires, then what happened, newest first."""
-    lines = [journal.alert_line(alert, look) for alert in world.alerts if alert.state == "firing"]
+    firing = [alert for alert in world.alerts if alert.state == "firing"]
+    lines = [journal.alert_line(alert, look) for alert in firing[: max(0, rows)]]
     others = [e for e in reversed(world.journal) if not journal.is_decision(e)]
     lines += [journal.line(entry, look) for entry in others[: max(0, rows - len(lines))]]
     return lines or [(Cell(" nothing happened yet", "dim"),)]

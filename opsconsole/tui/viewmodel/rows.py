@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from statistics import median
+from typing import Any
 
 from opsconsole.domain.records import FleetSnapshot, ReplicaView
 from opsconsole.tui.filters import compile_filter
+from opsconsole.tui.memo import per_snapshot
 from opsconsole.tui.state import ViewState
 from opsconsole.tui.viewmodel.columns import descending, order_key
 
@@ -25,23 +28,33 @@ class Row:
     members: int = 0
 
 
-def matching(snapshot: FleetSnapshot, state: ViewState) -> list[ReplicaView]:
+def matching(snapshot: FleetSnapshot, state: ViewState) -> tuple[ReplicaView, ...]:
     """The replicas the filter lets through, in the snapshot's order."""
-    holds = compile_filter(state.filter)
-    return [replica for replica in snapshot.replicas if holds(replica)]
+    return _matching(snapshot, state.filter)
 
 
-def ordered(replicas: Sequence[ReplicaView], state: ViewState, now: float) -> list[ReplicaView]:
-    """Sorted as asked, unknown values last; in the order last shown while that is frozen."""
-    if state.order and now < state.frozen_until:
-        place = {name: index for index, name in enumerate(state.order)}
-        return sorted(replicas, key=lambda r: (place.get(r.replica, len(place)), r.replica))
-    key = order_key(state.sort)
-    known = [r for r in replicas if key(r) is not None]
-    unknown = [r for r in replicas if key(r) is None]
-    known.sort(key=lambda r: r.replica)
-    known.sort(key=lambda r: key(r) or 0, reverse=descending(state.sort, state.reverse))
-    return known + sorted(unknown, key=lambda r: (r.state.risk, r.replica))
+@per_snapshot
+def _matching(snapshot: FleetSnapshot, text: str) -> tuple[ReplicaView, ...]:
+    if not text:
+        return snapshot.replicas
+    holds = compile_filter(text)
+    return tuple(replica for replica in snapshot.replicas if holds(replica))
+
+
+def _as_before(replicas: Sequence[ReplicaView], order: Sequence[str]) -> list[ReplicaView]:
+    """In the order last shown; what is new comes last."""
+    place = {name: index for index, name in enumerate(order)}
+    return sorted(replicas, key=lambda r: (place.get(r.replica, len(place)), r.replica))
+
+
+def _sorted(replicas: Sequence[ReplicaView], sort: str, reverse: bool) -> list[ReplicaView]:
+    """As asked, equal ones by name, unknown values last in both directions."""
+    key = order_key(sort)
+    valued = [(key(replica), replica) for replica in sorted(replicas, key=lambda r: r.replica)]
+    known: list[tuple[Any, ReplicaView]] = [pair for pair in valued if pair[0] is not None]
+    known.sort(key=itemgetter(0), reverse=descending(sort, reverse))
+    unknown = [replica for value, replica in valued if value is None]
+    return [replica for _, replica in known] + sorted(unknown, key=lambda r: (r.state.risk, r.replica))
 
 
 def group_of(replica: ReplicaView, group: str) -> str:
@@ -51,19 +64,31 @@ def group_of(replica: ReplicaView, group: str) -> str:
     return getattr(replica, group, None) or "--"
 
 
-def rows(snapshot: FleetSnapshot, state: ViewState, now: float) -> list[Row]:
-    """The grid's rows: replicas, under headings when grouped; a group stands where its first row would."""
-    shown = ordered(matching(snapshot, state), state, now)
-    if state.group == "none":
-        return [Row(replica) for replica in shown]
+def rows(snapshot: FleetSnapshot, state: ViewState, now: float) -> tuple[Row, ...]:
+    """The grid's rows: replicas, under headings when grouped; a group stands where its first row would.
+
+    While the order is frozen it is the one last shown.
+    """
+    held = state.order if now < state.frozen_until else ()
+    return _rows(snapshot, state.filter, state.group, state.sort, state.reverse, held)
+
+
+@per_snapshot
+def _rows(
+    snapshot: FleetSnapshot, text: str, group: str, sort: str, reverse: bool, held: tuple[str, ...]
+) -> tuple[Row, ...]:
+    found = _matching(snapshot, text)
+    shown = _as_before(found, held) if held else _sorted(found, sort, reverse)
+    if group == "none":
+        return tuple(Row(replica) for replica in shown)
     groups: dict[str, list[ReplicaView]] = {}
     for replica in shown:
-        groups.setdefault(group_of(replica, state.group), []).append(replica)
+        groups.setdefault(group_of(replica, group), []).append(replica)
     out: list[Row] = []
     for heading, members in groups.items():
-        out.append(Row(None, f"{state.group} {heading}", len(members)))
+        out.append(Row(None, f"{group} {heading}", len(members)))
         out.extend(Row(member) for member in members)
-    return out
+    return tuple(out)
 
 
 def names(found: Sequence[Row]) -> tuple[str, ...]:
@@ -83,5 +108,5 @@ def moved(order: Sequence[str], selected: str | None, by: int) -> str | None:
 def middle(replicas: Sequence[ReplicaView], name: str) -> float | None:
     """The median of a column over live replicas, against which a slow one stands out."""
     key = order_key(name)
-    seen = [value for r in replicas if isinstance(value := key(r), int | float)]
+    seen = [value for r in replicas if isinstance(value := key(r), (int, float))]
     return median(seen) if seen else None

@@ -6,13 +6,17 @@ replicas is the screen's cursor, so it keeps a row however small the window.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from opsconsole.domain.records import DecisionView, FleetSnapshot, PoolView, ReplicaView
 from opsconsole.tui import draw
 from opsconsole.tui import format as fmt
 from opsconsole.tui.cells import Cell, Line, clean, fit, left, right, tail
+from opsconsole.tui.filters import compile_filter
 from opsconsole.tui.layout import Form, Size, form, scrolled, shares
+from opsconsole.tui.memo import per_snapshot
 from opsconsole.tui.state import ViewState
-from opsconsole.tui.viewmodel import bars, fleet, heat, misses, objectives, outlook, rows, summary
+from opsconsole.tui.viewmodel import bars, fleet, heat, misses, objectives, outlook, summary
 from opsconsole.tui.viewmodel.frame import Frame, framed_to
 from opsconsole.tui.world import Look, World, main_pool
 
@@ -25,7 +29,7 @@ def view(world: World, state: ViewState, look: Look, size: Size) -> Frame:
     snapshot = world.snapshot
     if snapshot is None:
         return fleet.waiting(world, state, look, size, "SLO")
-    losers = sorted(rows.matching(snapshot, state), key=misses.lost, reverse=True)
+    losers = _losers(snapshot, state.filter)
     order = tuple(r.replica for r in losers)
     head = [bars.header(world, state, look, size.width, "SLO")]
     draw_body = _panels if form(size) is Form.PANELS else _stacked
@@ -37,14 +41,20 @@ def view(world: World, state: ViewState, look: Look, size: Size) -> Frame:
     return framed_to([*head, *body], foot, size, targets=where, top=top, order=order, rows=len(order))
 
 
+@per_snapshot
+def _losers(snapshot: FleetSnapshot, text: str) -> tuple[ReplicaView, ...]:
+    """What the filter lets through, whoever misses most first."""
+    return tuple(sorted(filter(compile_filter(text), snapshot.replicas), key=misses.lost, reverse=True))
+
+
 def _stacked(
-    world: World, snapshot: FleetSnapshot, losers: list[ReplicaView], state: ViewState, look: Look, size: Size
+    world: World, snapshot: FleetSnapshot, losers: Sequence[ReplicaView], state: ViewState, look: Look, size: Size
 ) -> tuple[list[Line], int, int]:
     """Objectives, goodput, where misses come from, replicas; the chart gives way first."""
     across = size.width
     pool = main_pool(snapshot, state.selected)
     out = objectives.lines(snapshot, state.window, look, across)
-    came_from = misses.lines(losers, look, snapshot.at)
+    came_from = misses.found(snapshot, look.glyphs, "", state.filter)
     spare = size.height - len(out) - len(came_from) - 4  # two rules, titles, the note
     chart = max(0, min(12, spare - max(2, min(6, len(losers)))))
     if chart >= 3 and pool is not None:
@@ -62,7 +72,7 @@ def _stacked(
 
 
 def _panels(
-    world: World, snapshot: FleetSnapshot, losers: list[ReplicaView], state: ViewState, look: Look, size: Size
+    world: World, snapshot: FleetSnapshot, losers: Sequence[ReplicaView], state: ViewState, look: Look, size: Size
 ) -> tuple[list[Line], int, int]:
     """Framed: objectives, goodput beside misses, heat map beside replicas, notes."""
     across, half, glyphs = size.width, size.width // 2, look.glyphs
@@ -73,10 +83,11 @@ def _panels(
     upper, lower = shares(rest, (1, 1.6), (8, 8))
     out = draw.framed("Objectives", said, across, len(said) + 2, glyphs)
     chart = goodput(world, snapshot, pool, look, half - 2, upper - 2) if pool else []
+    missed = misses.found(snapshot, glyphs, "", state.filter)
     span, name = summary.past_words(world), clean(pool.pool) if pool else ""
     out += draw.beside(
         draw.framed(f"Goodput and offered, req/s, {span}   {name}", chart, half, upper, glyphs),
-        draw.framed("Where requests miss, now", misses.lines(losers, look, snapshot.at), across - half, upper, glyphs),
+        draw.framed("Where requests miss, now", missed, across - half, upper, glyphs),
     )  # fmt: skip
     start = len(out) + 2
     room = max(0, lower - 3)
@@ -141,7 +152,9 @@ def _titles(cells: int) -> Line:
     return (Cell("  " + left("REPLICA", NAME) + "".join(right(t, 9) for t in TITLES) + trend, "dim"),)
 
 
-def _rows(losers: list[ReplicaView], world: World, state: ViewState, look: Look, cells: int, room: int) -> list[Line]:
+def _rows(
+    losers: Sequence[ReplicaView], world: World, state: ViewState, look: Look, cells: int, room: int
+) -> list[Line]:
     names = [r.replica for r in losers]
     cursor = names.index(state.selected) if state.selected in names else 0
     top = scrolled(0, cursor, len(losers), room)

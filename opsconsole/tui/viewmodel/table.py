@@ -6,12 +6,14 @@ thousand rows of work for twenty lines of screen.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from opsconsole.domain.records import FleetSnapshot, PoolView, ReplicaView
 from opsconsole.tui import format as fmt
 from opsconsole.tui.cells import Cell, Line, clean, fit, left, right
 from opsconsole.tui.layout import Form, scrolled
+from opsconsole.tui.memo import per_snapshot
 from opsconsole.tui.state import ViewState
 from opsconsole.tui.viewmodel import columns as col
 from opsconsole.tui.viewmodel.rows import Row, middle
@@ -19,6 +21,11 @@ from opsconsole.tui.viewmodel.summary import total
 from opsconsole.tui.world import Look, World
 
 Columns = Sequence[tuple[col.Column, int]]
+SAID: Mapping[str, Callable[[float | None], str]] = {
+    "que": fmt.count, "run": fmt.count, "kv": fmt.percent, "hit": fmt.percent, "pre": fmt.per_minute,
+    "ttft50": fmt.latency, "ttft": fmt.latency, "tpot": fmt.latency, "slo": partial(fmt.percent, digits=1),
+    "in": fmt.tokens_per_second, "out": fmt.tokens_per_second, "req": fmt.rate, "good": fmt.rate,
+}  # fmt: skip
 
 
 def titles(columns: Columns, state: ViewState, look: Look) -> Line:
@@ -71,6 +78,7 @@ def body(
     return lines, targets, top
 
 
+@per_snapshot
 def totals(snapshot: FleetSnapshot, columns: Columns, shown: Sequence[ReplicaView]) -> list[Line]:
     """ALL from the pools (merged buckets; latencies only where there is one pool) and median / worst over the rows."""
     only = snapshot.pools[0] if len(snapshot.pools) == 1 else None
@@ -98,9 +106,7 @@ def _all(name: str, pools: Sequence[PoolView], only: PoolView | None, count: int
             "good": "goodput", "pre": "preempt_rate"}  # fmt: skip
     if name in sums:
         value = total(pools, lambda p: getattr(p, sums[name]))
-        say = {"pre": fmt.per_minute, "in": fmt.tokens_per_second, "out": fmt.tokens_per_second,
-               "req": fmt.rate, "good": fmt.rate}.get(name, fmt.count)  # fmt: skip
-        return say(value)
+        return SAID[name](value)
     if only is None:
         return ""
     latencies = {"ttft50": only.ttft.p50, "ttft": only.ttft.p95, "tpot": only.tpot.p95}
@@ -119,22 +125,9 @@ def _all(name: str, pools: Sequence[PoolView], only: PoolView | None, count: int
 def _median(name: str, shown: Sequence[ReplicaView]) -> str:
     if name == "replica":
         return "median"
-    value = middle(shown, name)
-    if value is None:
-        return ""
-    if name in ("ttft50", "ttft", "tpot"):
-        return fmt.latency(value)
-    if name in ("kv", "hit"):
-        return fmt.percent(value)
-    if name == "slo":
-        return fmt.percent(value, 1)
-    if name in ("in", "out"):
-        return fmt.tokens_per_second(value)
-    if name == "pre":
-        return fmt.per_minute(value)
-    if name in ("req", "good"):
-        return fmt.rate(value)
-    return fmt.count(value) if name in ("que", "run") else ""
+    say = SAID.get(name)
+    value = middle(shown, name) if say is not None else None
+    return "" if say is None or value is None else say(value)
 
 
 def wanted_columns(form: Form, cells: int, state: ViewState) -> Columns:

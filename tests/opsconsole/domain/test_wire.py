@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from opsconsole.domain import records
 from opsconsole.domain.records import Buckets, FleetSnapshot, Plan, PlanKind, ReplicaState, ReplicaView, Sample
-from opsconsole.domain.wire import WireError, dumps, from_json, loads, to_json
+from opsconsole.domain.wire import WireError, dumps, from_json, loads, loads_by_parts, to_json
 from policies.situation import Outlook, Situation
 
 RECORDS = [
@@ -58,6 +58,33 @@ def test_every_record_comes_back_as_it_went(kind: Any, data: st.DataObject) -> N
     text = dumps(value)
     json.loads(text, parse_constant=_no_constant)
     assert loads(kind, text) == value
+
+
+def by_parts(kind: Any, text: str) -> tuple[int, Any]:
+    """How often reading stopped, and what came of it."""
+    steps, stops = loads_by_parts(kind, text), 0
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return stops, end.value
+        stops += 1
+
+
+@pytest.mark.parametrize("kind", RECORDS, ids=lambda kind: kind.__name__)
+@settings(max_examples=8, deadline=None)
+@given(data=st.data())
+def test_a_record_read_by_parts_is_the_record_read_at_once(kind: Any, data: st.DataObject) -> None:
+    value = data.draw(values(kind))
+    given = {**to_json(value), "from_the_future": [{"x": [1, "]"]}]}
+    for text in (dumps(value), json.dumps(given), json.dumps(given, indent=2)):
+        assert by_parts(kind, text)[1] == value
+
+
+def test_reading_by_parts_stops_after_every_replica() -> None:
+    views = tuple(ReplicaView(f"r{i}", "chat", ReplicaState.OK, "fine") for i in range(5))
+    snapshot = FleetSnapshot(1, 2.0, "f", "off", replicas=views)
+    assert by_parts(FleetSnapshot, dumps(snapshot)) == (5, snapshot)
 
 
 def _no_constant(word: str) -> None:
@@ -110,6 +137,15 @@ def test_what_policies_hold_travels_too() -> None:
 def test_what_does_not_fit_is_said(text: str, words: str) -> None:
     with pytest.raises(WireError, match=words):
         loads(FleetSnapshot, text)
+    with pytest.raises(WireError):
+        by_parts(FleetSnapshot, text)
+
+
+@pytest.mark.parametrize("cut", [0, 1, 10, 40, 60, 75])
+def test_a_torn_text_is_said_by_parts_too(cut: int) -> None:
+    text = dumps(FleetSnapshot(1, 2.0, "f", "off", replicas=(ReplicaView("r0", "chat", ReplicaState.OK, "fine"),)))
+    with pytest.raises(WireError):
+        by_parts(FleetSnapshot, text[:cut])
 
 
 @dataclass(frozen=True, slots=True)

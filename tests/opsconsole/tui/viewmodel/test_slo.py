@@ -66,12 +66,12 @@ def test_only_the_sure_part_counts_and_unknown_is_no_miss(look: Look) -> None:
     bound = missing("a", attainment=Interval(0.7, 0.95))
     assert misses.lost(bound) == pytest.approx(0.5)
     assert misses.lost(missing("b", attainment=None)) == 0.0
-    assert "nothing surely missed" in text(misses.lines([missing("c", met=1.0)], look, NOW))[0]
-    assert "no attainment" in text(misses.lines([missing("d", attainment=None)], look, NOW))[0]
+    assert "nothing surely missed" in text(misses.lines([missing("c", met=1.0)], look.glyphs, NOW))[0]
+    assert "no attainment" in text(misses.lines([missing("d", attainment=None)], look.glyphs, NOW))[0]
 
 
 def test_no_queue_time_is_said_and_not_taken_for_none(look: Look) -> None:
-    lines = text(misses.lines([missing("a", ttft_ok=Interval(0.5, 0.5))], look, NOW))
+    lines = text(misses.lines([missing("a", ttft_ok=Interval(0.5, 0.5))], look.glyphs, NOW))
     assert "no queue time is exported" in lines[1]
 
 
