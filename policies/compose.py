@@ -178,7 +178,7 @@ def _explain(
             if other.wants == target and other.wants != binding.wants:
                 binding = other
     if target == situation.want and binding.verdict in (Verdict.AGREES, Verdict.OFF):
-        return binding, f"{replicas(target)} stay: {text}"
+        return binding, f"{replicas(target)} {'stays' if target == 1 else 'stay'}: {text}"
     return binding, text
 
 

@@ -42,11 +42,12 @@ class Drain:
     @property
     def text(self) -> str:
         """The state in words."""
-        left = "an unknown number of" if self.streams is None else str(self.streams)
+        count = "an unknown number of" if self.streams is None else str(self.streams)
+        left = f"{count} {'stream' if self.streams == 1 else 'streams'} left"
         if self.phase is Phase.WAITING:
-            return f"{self.replica}: {left} streams left"
+            return f"{self.replica}: {left}"
         if self.phase is Phase.OVERDUE:
-            return f"{self.replica}: {left} streams left after {self.deadline_s:.0f} s, cut"
+            return f"{self.replica}: {left} after {self.deadline_s:.0f} s, cut"
         return f"{self.replica}: {self.phase.value}"
 
 

@@ -79,7 +79,7 @@ def _draining(facts: Facts, bounds: HealthLimits) -> Judgement | None:
         return silent
     if facts.streams is None:
         return ReplicaState.DRAINING, "draining: streams left unknown"
-    return ReplicaState.DRAINING, f"draining: {facts.streams} streams left"
+    return ReplicaState.DRAINING, f"draining: {facts.streams} {'stream' if facts.streams == 1 else 'streams'} left"
 
 
 def _starting(facts: Facts, bounds: HealthLimits) -> Judgement | None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 ENDED = ("done", "failed", "refused")
 PLANNED = ("scale", "drain", "undrain")
-SILENCE_S = 3600.0
+SILENCE_S, MUTE_S = 3600.0, 86_400.0
 EVERY_RULE = "*"  # what the agent takes for a silence of whatever fires
 
 
@@ -28,7 +28,7 @@ EVERY_RULE = "*"  # what the agent takes for a silence of whatever fires
 class Change:
     """One change, from the first key to its outcome."""
 
-    kind: str  # scale | drain | undrain | pause | resume | pin | silence | maintenance
+    kind: str  # scale | drain | undrain | pause | resume | pin | silence | mute | maintenance
     pool: str = ""
     replicas: tuple[str, ...] = ()
     number: int | None = None
@@ -55,6 +55,7 @@ class Change:
             "resume": "Resume automatic scaling of",
             "pin": "Pin a minimum for",
             "silence": "Silence for an hour",
+            "mute": "Mute for a day every alert of",
             "maintenance": "Maintenance for an hour on",
         }
         return f"{words.get(self.kind, self.kind.capitalize())} {target}"
@@ -119,6 +120,8 @@ class Change:
                 self.outcome = await client.intent(self.plan.plan_id, note or self.reason)
             elif self.kind == "silence":
                 await client.silence(self.rule, self.pool, for_s=SILENCE_S, note=note)
+            elif self.kind == "mute":
+                await client.silence(self.rule, for_s=MUTE_S, note=note)
             elif self.kind == "maintenance":
                 for name in self.replicas:
                     await client.silence(EVERY_RULE, f"{self.pool}/{name}", for_s=SILENCE_S, note=note)
@@ -143,8 +146,8 @@ def begin(session: Session, kind: str, argument: str) -> Change | str:
     words = argument.split()
     if kind in ("drain", "undrain", "maintenance"):
         return _replicas(session, kind, words, production)
-    if kind == "silence":
-        return _silence(session, words, production)
+    if kind in ("silence", "mute"):
+        return _silence(session, kind, words, production)
     pool = main_pool(snapshot, session.state.selected)
     if words and not words[0].lstrip("+-").isdigit():
         pool = snapshot.pool(words[0])
@@ -198,13 +201,19 @@ def _replicas(session: Session, kind: str, words: list[str], production: bool) -
     return Change(kind, pools.pop(), tuple(full), production=production, facts=facts)
 
 
-def _silence(session: Session, words: list[str], production: bool) -> Change | str:
+def _silence(session: Session, kind: str, words: list[str], production: bool) -> Change | str:
+    """One alert for an hour, or all that its rule finds for a day."""
     if words:
-        return Change("silence", words[1] if len(words) > 1 else "", rule=words[0], production=production)
+        subject = words[1] if kind == "silence" and len(words) > 1 else ""
+        return Change(kind, subject, rule=words[0], production=production)
     found = lists.under_cursor(session.live, session.state)
     if not isinstance(found, AlertView):
         return "the cursor is not on an alert"
-    return Change("silence", found.subject, rule=found.rule, production=production, facts=(found.text,))
+    if kind == "silence":
+        return Change(kind, found.subject, rule=found.rule, production=production, facts=(found.text,))
+    same = sum(alert.rule == found.rule for alert in session.live.alerts)
+    facts = (f"{same} {'alert' if same == 1 else 'alerts'} of this rule now",)
+    return Change(kind, rule=found.rule, production=production, facts=facts)
 
 
 def _advised(world: World, pool: str, production: bool) -> Change | str:

@@ -62,6 +62,8 @@ ACTIONS: tuple[Action, ...] = (
     Action("previous", ("shift+tab",), "previous", "previous replica", _on("replica"), "previous"),
     Action("silence", ("z",), "silence", "silence the selected alert for an hour (a journalled note)", _on("events"),
            "silence", "RULE [SUBJECT]", mutates=True, footer=78),
+    Action("mute", ("m",), "mute", "mute the rule of the selected alert for a day, whatever else it finds (asks)",
+           _on("events"), "mute", "RULE", mutates=True, footer=15),
     Action("maintenance", ("Z",), "quiet", "maintenance: silence every alert of the marked or selected replicas (asks)",
            _on("fleet", "replica"), "maintenance", "NAME...", mutates=True),
     Action("apply", ("a",), "apply", "apply the advised decision (asks, shows the effect first)",

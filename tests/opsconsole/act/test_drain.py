@@ -71,7 +71,12 @@ def test_it_may_always_be_removed_after_the_deadline_and_never_sooner_with_strea
 
 
 @pytest.mark.parametrize(
-    ("streams", "words"), [(None, "r0: an unknown number of streams left"), (2, "r0: 2 streams left")]
+    ("streams", "words"),
+    [
+        (None, "r0: an unknown number of streams left"),
+        (2, "r0: 2 streams left"),
+        (1, "r0: 1 stream left"),
+    ],
 )
 def test_a_drain_says_what_it_waits_for(streams: int | None, words: str) -> None:
     assert begin("r0", START, 60.0, streams).text == words

@@ -256,6 +256,7 @@ class PretendAgent:
     intents: list[tuple[str, str]] = field(default_factory=list)
     held: list[tuple[str, str, int | None]] = field(default_factory=list)
     silences: list[tuple[str, str]] = field(default_factory=list)
+    silenced_for: float | None = None
     refuse_plan: OpsConsoleError | None = None
     refuse_intent: OpsConsoleError | None = None
     refuse_log: OpsConsoleError | None = None
@@ -334,6 +335,7 @@ class PretendAgent:
 
     async def silence(self, rule: str, subject: str = "", *, for_s: float = 3600.0, note: str = "") -> AlertView | None:
         self.silences.append((rule, subject))
+        self.silenced_for = for_s
         return None
 
     async def hold(

@@ -115,6 +115,7 @@ async def test_a_dry_run_that_is_refused_is_told_and_blocks(session: Session, ag
         ("drain", "nobody", "nobody names no replicas"),
         ("drain", "7d9", "7d9 names 8 replicas"),
         ("silence", "", "the cursor is not on an alert"),
+        ("mute", "", "the cursor is not on an alert"),
     ],
 )
 def test_what_cannot_be_meant_is_said(kind: str, argument: str, said: str, session: Session) -> None:
@@ -162,6 +163,14 @@ async def test_an_alert_is_silenced_by_rule_and_subject(session: Session, agent:
     change = begun(session, "silence")
     assert await change.apply(agent, "")
     assert agent.silences == [("replica-saturated", X2K)]
+
+
+async def test_a_rule_is_muted_for_a_day_whatever_it_finds(session: Session, agent: Any) -> None:
+    session.change(page="events")
+    change = begun(session, "mute")
+    assert "every alert of replica-saturated" in change.title and "1 alert of this rule now" in words(change, session)
+    assert await change.apply(agent, "")
+    assert agent.silences == [("replica-saturated", "")] and agent.silenced_for == 86_400.0
 
 
 async def test_an_applied_plan_is_followed_to_its_end(session: Session, agent: Any) -> None:

@@ -39,7 +39,7 @@ def test_the_screen_binds_exactly_the_table() -> None:
 
 def test_what_changes_the_fleet_is_marked() -> None:
     mutating = {action.id for action in actions.ACTIONS if action.mutates}
-    assert mutating == {"scale", "drain", "undrain", "apply", "pause_scaling", "pin", "silence", "maintenance"}
+    assert mutating == {"scale", "drain", "undrain", "apply", "pause_scaling", "pin", "silence", "mute", "maintenance"}
 
 
 def test_read_only_removes_keys_from_the_footer_instead_of_failing_later() -> None:

@@ -81,6 +81,7 @@ EFFECTS: dict[str, Effect] = {
     "next": Effect(state("selected", DZ9), "replica"),
     "previous": Effect(state("selected", BC7), "replica"),
     "silence": Effect(dialog("silence"), "events"),
+    "mute": Effect(dialog("mute"), "events"),
     "maintenance": Effect(dialog("maintenance")),
     "apply": Effect(dialog("scale")),
     "scale": Effect(dialog("scale")),
