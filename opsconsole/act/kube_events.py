@@ -20,6 +20,7 @@ from opsconsole.errors import OpsConsoleError
 
 log = logging.getLogger(__name__)
 RESCALED, FAILED, DRAINING, DRAINED = "SuccessfulRescale", "FailedRescale", "Draining", "Drained"
+PARTLY = "PartlyRescaled"  # some of a growth does not come
 _LONGEST = 1000  # characters; the API takes 1024 bytes or so
 
 
@@ -49,7 +50,7 @@ class Herald:
             },
             "reason": reason,
             "message": text[:_LONGEST],
-            "type": "Warning" if reason == FAILED else "Normal",
+            "type": "Warning" if reason in (FAILED, PARTLY) else "Normal",
             "source": {"component": "opsconsole", "host": self.identity},
             "reportingComponent": "opsconsole",
             "reportingInstance": self.identity[:128],

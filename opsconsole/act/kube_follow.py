@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from opsconsole.act.drain import Drain, Phase, advance
 from opsconsole.act.kube_acts import Act, gone_words
 from opsconsole.act.kube_choice import budget_words, revision_words
-from opsconsole.act.kube_events import DRAINED, FAILED, RESCALED
+from opsconsole.act.kube_events import DRAINED, FAILED, PARTLY, RESCALED
 from opsconsole.act.kube_look import KubePool, Look, Looker, supply_words
 from opsconsole.act.kube_routing import Routing
 from opsconsole.act.kube_world import World
@@ -28,6 +28,9 @@ CONFIRM_S = 60.0  # a controller that has not begun to remove the chosen pods by
 OTHERS_CONFIRM_S = 900.0  # ... where an HPA has yet to follow, which waits out a window of its own
 ARRIVE_S = 1800.0  # a growth that is not there by then is told as it is
 TOLD_EVERY_S = 5.0
+LATE = "late"
+USUALLY_S = 300.0  # for a growth to be there, where no start was seen
+STUCK_S = 10.0  # at least: stamps of pods are whole seconds, and a cluster takes some
 SETTLE_S = 10.0
 
 
@@ -74,13 +77,13 @@ class Follower:
 
     async def _moved(self, act: Act, look: Look) -> Act:
         if not act.drains:
-            return self._arriving(act, look)
+            return await self._arriving(act, look)
         if act.written:
             return await self._confirmed(act, look)
         return await self._drained(act, look)
 
-    def _arriving(self, act: Act, look: Look) -> Act:
-        """A growth: done when its pods are ready, and told as it is when they are late."""
+    async def _arriving(self, act: Act, look: Look) -> Act:
+        """A growth: done when its pods are ready, and told as it is once some are late."""
         now, at = self.world.clock.now(), look.asked
         if not act.written and at != act.target:
             if now - act.at < SETTLE_S:
@@ -93,7 +96,17 @@ class Follower:
             return act.ended("done", f"{ready} of {act.target} ready", now)
         if now - act.at > ARRIVE_S:
             return act.ended("failed", f"after {now - act.at:.0f} s {supply_words(look, act.target)}", now)
-        return replace(act, written=True, written_at=act.written_at or now)
+        seen = replace(act, written=True, written_at=act.written_at or now)
+        if act.detail.startswith(LATE) or not self._is_late(act, look, now):
+            return seen
+        words = f"{supply_words(look, act.target)}, {now - act.at:.0f} s after a new size of {act.target}"
+        await self.world.herald.tell(self.of.workload, look.thing, PARTLY, words)
+        return replace(seen, detail=f"{LATE}: {words}")
+
+    def _is_late(self, act: Act, look: Look, now: float) -> bool:
+        """Whether a growth should be there by now: twice the time that nine of ten such starts took."""
+        usual = self.looker.usual_start_s(look)
+        return now - act.at > (USUALLY_S if usual is None else max(STUCK_S, 2 * usual))
 
     async def _drained(self, act: Act, look: Look) -> Act:
         """A shrink before its write: look at the streams, and write once all may go."""

@@ -25,7 +25,7 @@ from opsconsole.cluster.api import KubeApi
 from opsconsole.cluster.failure import KubeError
 from opsconsole.cluster.nodes import nodes_of
 from opsconsole.cluster.pods import PodFacts, entries, facts, mapping
-from opsconsole.cluster.starts import StartTimes, words
+from opsconsole.cluster.starts import Like, StartTimes, words
 from opsconsole.cluster.workload import Workload
 
 OWNER_S = 10.0  # an answer about other writers is good for this long, except just before a write
@@ -60,6 +60,11 @@ class Look:
     @property
     def rolling(self) -> bool:
         return is_rolling(self.thing, self.pods)
+
+    @property
+    def newest(self) -> PodFacts | None:
+        """The pod created last: what is started next will be like it."""
+        return max(self.pods, key=lambda p: p.created_at or 0.0, default=None)
 
     def pod(self, name: str) -> PodFacts | None:
         return next((p for p in self.pods if p.name == name), None)
@@ -103,8 +108,13 @@ class Looker:
 
     def start_words(self, look: Look) -> str | None:
         """How long starts like that of the newest pod took, by node type; None where none was seen."""
-        newest = max(look.pods, key=lambda p: p.created_at or 0.0, default=None)
+        newest = look.newest
         return None if newest is None else words(self.starts, newest.runs, self._nodes.problem)
+
+    def usual_start_s(self, look: Look) -> float | None:
+        """By when nine of ten pods like the newest were ready, whatever their node; None where none was seen."""
+        span = None if look.newest is None else self.starts.span("total", Like(look.newest.runs))
+        return None if span is None else span.p90
 
     def _asked(self, scale: Scale) -> int:
         published = None if self._of.via == "scale" else self._board.count(self._of.pool)
