@@ -27,7 +27,7 @@ class Victim:
 def rank(situation: Situation) -> tuple[Victim, ...]:
     """Every replica that may go, first to go first. Draining ones go already and are not listed."""
     candidates = [r for r in situation.replicas if r.state != "draining"]
-    on_node = Counter(r.node for r in situation.replicas if r.node is not None)
+    on_node = Counter(r.node or r.name for r in situation.replicas)
     ranked = sorted(candidates, key=lambda replica: _order(replica, on_node))
     return tuple(Victim(r.name, _streams(r), _reason(r)) for r in ranked)
 
@@ -37,9 +37,7 @@ def choose(situation: Situation, count: int) -> tuple[str, ...]:
     return tuple(v.name for v in rank(situation)[: max(0, count)])
 
 
-def _order(
-    replica: ReplicaFacts, on_node: Mapping[str | None, int]
-) -> tuple[int, float, float, float, int, float, str]:
+def _order(replica: ReplicaFacts, on_node: Mapping[str, int]) -> tuple[int, float, float, float, int, float, str]:
     streams = _streams(replica)
     # Dearest first where prices differ. Newest first among equals: the oldest has the warmest cache.
     age = -replica.started_at if replica.started_at is not None else 0.0
@@ -48,7 +46,7 @@ def _order(
         math.inf if streams is None else streams,
         math.inf if replica.cache_tokens is None else replica.cache_tokens,
         -(replica.cost or 0.0),
-        on_node.get(replica.node, 0),
+        on_node[replica.node or replica.name],
         age,
         replica.name,
     )
