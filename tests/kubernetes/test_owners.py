@@ -161,7 +161,7 @@ async def test_a_rollout_lets_the_pool_grow_and_not_shrink(make: Make) -> None:
     await eventually("pods of two revisions", lambda: len(here.pods()) == 3)
     async with here.daemon() as daemon:
         words = await refused(daemon, 1)
-        assert "is rolling out (revision " in words and ": 2 of 2 ready, " in words and ": 0 of 1 ready)" in words
+        assert all(each in words for each in ("is rolling out (revision ", ": 2 of 2 ready", ": 0 of 1 ready"))
         await daemon.scale(3)
     assert here.replicas() == 3
 
