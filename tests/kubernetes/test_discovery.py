@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 from opsconsole.clock import SystemClock
 from opsconsole.cluster.api import Place
@@ -13,7 +18,7 @@ from opsconsole.errors import SourceErrorKind
 from opsconsole.observe.kube import KubeOptions
 from opsconsole.observe.kube_pods import PodRules
 from opsconsole.observe.kube_workload import RETRY_S, WorkloadTargets
-from tests.kubernetes.plane import ADMIN_TOKEN
+from tests.kubernetes.plane import ADMIN_TOKEN, niced
 from tests.kubernetes.worlds import Maker, eventually
 
 Make = Callable[..., Maker]
@@ -77,3 +82,34 @@ async def test_a_start_is_expected_like_the_last_and_a_drain_is_seen(make: Make)
                 break
             await SystemClock().sleep(0.05)
         assert told == (True, True)
+
+
+async def test_a_fleet_is_decided_on_once_with_the_flags_of_kubectl(make: Make, tmp_path: Path) -> None:
+    here = make()
+    here.deploy(replicas=2, ready="100ms")
+    await eventually("two pods", lambda: len(here.ready()) == 2)
+    admin = json.loads(here.plane.kubeconfig("admin", ADMIN_TOKEN).read_text())
+    elsewhere = {"name": "elsewhere", "context": {**admin["contexts"][0]["context"], "namespace": "default"}}
+    config = tmp_path / "kubeconfig"  # whose current context is not the one meant
+    config.write_text(json.dumps({**admin, "contexts": [*admin["contexts"], elsewhere], "current-context": "nothing"}))
+    where = ["--kubeconfig", str(config), "--context", "elsewhere", "-n", here.namespace]
+    command = [
+        sys.executable,
+        "-m",
+        "opsconsole",
+        "autoscale",
+        "--kubernetes",
+        "app=vllm",
+        *where,
+        "--once",
+        "-o",
+        "json",
+    ]
+    told = {**niced(), "HOME": str(tmp_path)}
+    done = await asyncio.to_thread(
+        subprocess.run, command, env=told, cwd=tmp_path, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert sorted(r["replica"] for r in document["snapshot"]["replicas"]) == here.ready()
+    assert here.replicas() == 2

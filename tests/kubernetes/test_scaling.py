@@ -113,6 +113,21 @@ async def test_growth_during_a_drain_puts_the_pod_back_instead_of_starting_one(m
     assert labels == {names[0]: "true", names[1]: None}
 
 
+async def test_a_replicaset_of_its_own_grows_and_loses_the_pod_that_was_drained(make: Make) -> None:
+    here = make()
+    body = deployment("vllm", 1, ready="100ms")
+    here.cluster.create(here.path("replicasets"), body)
+    await eventually("a pod", lambda: len(here.ready()) == 1)
+    (first,) = here.ready()
+    async with here.daemon("rs/vllm") as daemon:
+        assert (await daemon.ended(await daemon.scale(2))).detail == "2 of 2 ready"
+        (newest,) = set(here.ready()) - {first}
+        daemon.load.running = {first: 0, newest: 4}
+        assert (await daemon.ended(await daemon.scale(1))).detail == f"{first} went, no stream was cut"
+    assert here.ready() == [newest]
+    here.cluster.delete(here.path("replicasets", "vllm"))
+
+
 async def test_a_statefulset_loses_its_highest_ordinal_and_says_so(make: Make) -> None:
     here = make()
     body = {**_statefulset("vllm", 3)}
