@@ -46,6 +46,7 @@ class CapacityTable(Table):
     requests: float | None = Field(default=None, gt=0)  # per second
     prompt_tokens: float | None = Field(default=None, gt=0)
     output_tokens: float | None = Field(default=None, gt=0)
+    prompt_share: float | None = Field(default=None, ge=0, le=1)  # of a replica's time that prompts take
 
 
 class PoolTable(Table):

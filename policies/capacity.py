@@ -9,11 +9,12 @@ differ in length, so request rate alone misleads when the mix shifts; token rate
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 
 from policies.memory import Memory, Row
 from policies.picture import Picture
 from policies.situation import CapacityFacts, Situation
-from policies.worth import Rates, worth
+from policies.worth import Rates, prompt_share, worth
 
 KEEP_S = 7 * 86400.0
 MOST = 40
@@ -102,6 +103,7 @@ def facts(situation: Situation, memory: Memory) -> CapacityFacts | None:
         rates = [max(a, b) if a > 0 else None for a, b in zip(at, top, strict=True)]
         spread = sorted(INSIDE * row[1] for row in full)
         middle = at[0] or 1.0
+        limits = [Rates(*(INSIDE * rate for rate in row[1:])) for row in full]
         learned = CapacityFacts(
             request_rate=rates[0],
             prompt_rate=rates[1],
@@ -110,6 +112,7 @@ def facts(situation: Situation, memory: Memory) -> CapacityFacts | None:
             high=min(2.0, max(1.0, spread[(3 * len(spread)) // 4] / middle)),
             source="learned",
             samples=len(full),
+            prompt_share=prompt_share(rates[1] or 0.0, rates[2] or 0.0, limits),
         )
         if given is None:
             return learned
@@ -122,6 +125,7 @@ def facts(situation: Situation, memory: Memory) -> CapacityFacts | None:
     return replace(given, request_rate=best, source="learned", samples=len(served))
 
 
+@lru_cache(maxsize=16)  # asked at every tick, and what was seen changes seldom
 def _rescaled(given: CapacityFacts, full: tuple[Row, ...], served: tuple[Row, ...]) -> CapacityFacts:
     """The given capacity, its mix kept, by the one factor that what was seen says it is off by.
 

@@ -11,46 +11,71 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from policies import hindsight
 from policies.decision import Input, RuleResult, Verdict
 from policies.memory import Memory
 from policies.outlook import Path, path
 from policies.picture import Picture
-from policies.situation import CapacityFacts
-from policies.wording import number, percent, seconds
+from policies.quantile import Choice
+from policies.situation import CapacityFacts, Thresholds
+from policies.wording import fine_percent, number, seconds
 
 REQUESTS, PROMPT, OUTPUT = "requests/s", "prompt tokens/s", "output tokens/s"
 WORTH = "replicas' worth"  # unit of prompts and answers taken as one load
+PLAIN_LEVEL = 0.9  # where no SLO target is known
 KEEP_LEADS = 2.0  # what is needed within this many leads is not given back
 
 
 def forecast_floor(picture: Picture, memory: Memory) -> tuple[RuleResult, Memory]:
     """The larger of what must be started now and what must be kept."""
     situation = picture.situation
-    level = situation.thresholds.quantile
-    usable = _usable(picture, level)
+    chosen = level_of(situation.thresholds, situation.slo.target, memory)
+    usable = _usable(picture, chosen.level)
     if not usable:
         return RuleResult("forecast", (), None, Verdict.UNKNOWN, _why_not(picture)), memory
     start, worth, lead, binding = _starts(picture, usable)
-    soon = max(r.path.highest(0.0, KEEP_LEADS * picture.lead_s) / r.per for r in usable)
+    soon = _soon(picture, usable)
     keep = min(situation.want, _ceil(soon))
     wants = max(start, keep)
     value = binding.path.highest(lead, lead + situation.interval_s)
     inputs = (
         Input("lead", lead, "s"),
-        Input("quantile", level, "share"),
+        Input("quantile", chosen.level, "share"),
         Input("forecast", value, binding.unit),
         Input("median", binding.median.at(lead), binding.unit),
         Input("capacity", binding.per, f"{binding.unit} a replica"),
     )
     assumed = " (assumed)" if picture.lead_assumed else ""
     text = (
-        f"forecast {percent(level)} quantile in {seconds(lead)}{assumed} is {number(value)} {binding.unit} "
+        f"forecast {fine_percent(chosen.level)} quantile in {seconds(lead)}{assumed} is {number(value)} {binding.unit} "
         f"({binding.model}), {number(worth)} replicas' worth, wants {start}"
     )
     if keep > start:
         text += f"; {number(soon)} replicas' worth within {seconds(KEEP_LEADS * picture.lead_s)} keeps {keep}"
+    if chosen.text:
+        text += f"; {chosen.text}"
     verdict = Verdict.RAISES if wants > situation.want else Verdict.FLOORS
+    target = situation.slo.target
+    if situation.thresholds.quantile is None and target is not None:
+
+        def wants_at(level: float) -> tuple[int, float]:
+            at = _usable(picture, level)
+            return _starts(picture, at)[0], _soon(picture, at)
+
+        memory = hindsight.learn(picture, memory, wants_at, target)
     return RuleResult("forecast", inputs, wants, verdict, text), memory
+
+
+def level_of(thresholds: Thresholds, target: float | None, memory: Memory) -> Choice:
+    """The operator's quantile, else the one that the backtest chose for the SLO target, else a plain one."""
+    if thresholds.quantile is not None:
+        return Choice(thresholds.quantile, "")
+    return Choice(PLAIN_LEVEL, "") if target is None else hindsight.in_force(memory, target)
+
+
+def _soon(picture: Picture, usable: list[_Readable]) -> float:
+    """Replicas' worth of the most that comes within the leads in which nothing is given back."""
+    return max(r.path.highest(0.0, KEEP_LEADS * picture.lead_s) / r.per for r in usable)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from policies.wording import number, percent
+from policies.wording import fine_percent, number
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +25,12 @@ class Trial:
 class Choice:
     level: float
     text: str
+
+
+def prior(target: float, levels: Sequence[float]) -> Choice:
+    """Before anything was backtested: the lowest level that would keep the target if all above it is missed."""
+    level = min((level for level in levels if level >= target - 1e-9), default=max(levels))
+    return Choice(level, f"{fine_percent(level)} for a target of {fine_percent(target)}, until forecasts are judged")
 
 
 def newsvendor(miss_cost: float, idle_cost: float) -> float:
@@ -45,11 +51,9 @@ def choose(trials: Sequence[Trial], target: float) -> Choice:
         best = min(met, key=lambda t: (t.replica_hours, t.level))
         return Choice(
             best.level,
-            f"level {number(best.level)} is the cheapest that met {percent(target)}: "
-            f"{percent(best.attainment)} for {number(best.replica_hours)} replica-hours",
+            f"level {number(best.level)} is the cheapest that met {fine_percent(target)}: "
+            f"{fine_percent(best.attainment)} for {number(best.replica_hours)} replica-hours",
         )
     best = max(trials, key=lambda t: (t.attainment, -t.replica_hours))
-    return Choice(
-        best.level,
-        f"no level met {percent(target)}; level {number(best.level)} came closest: {percent(best.attainment)}",
-    )
+    closest = f"level {number(best.level)} came closest: {fine_percent(best.attainment)}"
+    return Choice(best.level, f"no level met {fine_percent(target)}; {closest}")

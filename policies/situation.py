@@ -193,7 +193,7 @@ class Thresholds:
     calm: float = 0.7  # a shrink must leave the rest below this share of every threshold
     packed: float = 0.85  # ... and below this share of known capacity
     queue_hold_s: float = 0.0  # how long the queue must stay above before it counts
-    quantile: float = 0.9  # of demand, for the forecast floor; chosen by backtested cost
+    quantile: float | None = None  # of demand, for the forecast floor; None is chosen by backtested cost
     burn: float = 2.0  # both windows above this multiple of even spending
 
 

@@ -20,5 +20,10 @@ def percent(value: float | None) -> str:
     return "unknown" if value is None else f"{value * 100:.0f} %"
 
 
+def fine_percent(value: float) -> str:
+    """Three digits, for shares near 100 %."""
+    return f"{value * 100:.3g} %"
+
+
 def replicas(count: int) -> str:
     return "1 replica" if count == 1 else f"{count} replicas"

@@ -7,9 +7,13 @@ measured on. It must not know where rates come from. The trap: a ratio to an unk
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from policies.situation import CapacityFacts
+
+OUTPUT_TOKEN = 2.3  # prompt tokens' worth of time: an 8B model on an A100, 1000 in, 100 out, steps of 512 tokens
+TRUST = 1.0  # of that figure, in rows whose prompts are a whole capacity off their answers
 
 
 class Rates(NamedTuple):
@@ -37,6 +41,21 @@ def worth(rates: Rates, capacity: CapacityFacts, role: str | None = None) -> flo
         return share * found.prompt + (1.0 - share) * found.output
     known = [ratio for ratio in found if ratio is not None]
     return max(known) if known else None
+
+
+def prompt_share(prompt: float, output: float, limits: Sequence[Rates] = ()) -> float | None:
+    """The share of a replica's time that prompts take at a capacity of so many prompt and output tokens/s.
+
+    By what tokens cost elsewhere, moved by `limits`, rates of a replica at its limit: where the mix was another and the
+    replica still full, the least squares of share x prompts + (1 - share) x answers = 1 say what each takes.
+    """
+    if prompt <= 0 or output <= 0:
+        return None
+    usual = prompt / (prompt + OUTPUT_TOKEN * output)
+    pairs = [(r.prompt / prompt, r.output / output) for r in limits if r.prompt is not None and r.output is not None]
+    weight = TRUST + sum((p - o) ** 2 for p, o in pairs)
+    found = (TRUST * usual + sum((p - o) * (1.0 - o) for p, o in pairs)) / weight
+    return min(1.0, max(0.0, found))
 
 
 def _over(rate: float | None, per: float | None) -> float | None:

@@ -45,6 +45,7 @@ from opsconsole.observe.source import Source, Target, TargetProvider
 from opsconsole.observe.targets import DnsTargets, FileTargets, JoinedTargets, StaticTargets, target_at
 from policies.registry import names as policy_names
 from policies.situation import CapacityFacts, Limits
+from policies.worth import prompt_share
 
 ANY_POOL = "default"
 
@@ -163,7 +164,12 @@ def _budgets(loaded: Loaded) -> Iterator[Budget]:
 
 def _capacity(table: PoolTable) -> CapacityFacts | None:
     told = table.capacity
-    return None if told is None else CapacityFacts(told.requests, told.prompt_tokens, told.output_tokens)
+    if told is None:
+        return None
+    share = told.prompt_share
+    if share is None and told.prompt_tokens is not None and told.output_tokens is not None:
+        share = prompt_share(told.prompt_tokens, told.output_tokens)
+    return CapacityFacts(told.requests, told.prompt_tokens, told.output_tokens, prompt_share=share)
 
 
 def _slos(config: Config, names: tuple[str, ...]) -> tuple[SloSpec, ...]:

@@ -19,6 +19,7 @@ from policies.compose import picture_of
 from policies.decision import Decision, Policy
 from policies.memory import Memory
 from policies.pools import within
+from policies.predictive import level_of
 from policies.situation import Situation
 
 log = logging.getLogger(__name__)
@@ -102,6 +103,12 @@ class Decider:
             log.exception("baseline %s raised for pool %s", name, pool.name)
             return None
         return decision.target
+
+    def level(self, pool: PoolSettings) -> float:
+        """The quantile of demand that the pool's law buys for now, by the tightest target of its classes."""
+        memory = self.memories.get(_key(pool.name, pool.policy), Memory())
+        target = max((slo.target for slo in pool.spec.slos), default=None)
+        return level_of(pool.thresholds, target, memory).level
 
     def to_state(self) -> dict[str, str]:
         """The memories as rows of standing state."""

@@ -166,7 +166,7 @@ class Loop:
 
     def forecasts(self) -> tuple[ForecastView, ...]:
         """The newest forecasts, with the level each pool buys for and how its decisions have fared."""
-        levels = {pool.name: pool.thresholds.quantile for pool in self.settings.pools}
+        levels = {pool.name: self._decider.level(pool) for pool in self.settings.pools}
         return tuple(
             replace(view, bought=levels.get(view.pool), regret=self._regrets.tally(view.pool))
             for view in self.forecasting.views()

@@ -32,11 +32,8 @@ KEEP_S = 3600.0  # of judgements, for the tally
 MOST_OPEN = 2000
 LONGEST_LEAD_S = 7200.0  # a lead beyond this is not waited for
 STATE_KEY = "regret/open"
-MEASURES = (
-    ("requests/s", "request_rate"),
-    ("prompt tokens/s", "prompt_rate"),
-    ("output tokens/s", "output_rate"),
-)
+REQUESTS, PROMPT, OUTPUT = "requests/s", "prompt tokens/s", "output tokens/s"
+MEASURES = ((REQUESTS, "request_rate"), (PROMPT, "prompt_rate"), (OUTPUT, "output_rate"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,14 +71,18 @@ class Judged(NamedTuple):
 def judge(open_: Open, capacity: CapacityView | None) -> RegretView | None:
     """What it should have been; None where demand or capacity is unknown."""
     peaks = dict(open_.peak)
-    worths = [
+    ratios = [
         (peaks[unit] / (per * capacity.low), unit)
         for unit, field_ in MEASURES
         if capacity is not None and unit in peaks and (per := getattr(capacity, field_)) is not None and per > 0
     ]
-    if not worths:
+    if not ratios or capacity is None:
         return None
-    worth, unit = max(worths)
+    worth, unit = max(ratios)
+    by_unit = {name: ratio for ratio, name in ratios}
+    if capacity.prompt_share is not None and PROMPT in by_unit and OUTPUT in by_unit:
+        worth = capacity.prompt_share * by_unit[PROMPT] + (1.0 - capacity.prompt_share) * by_unit[OUTPUT]
+        unit = max(PROMPT, OUTPUT, key=lambda name: by_unit[name])
     decision = open_.decision
     needed = min(open_.most, max(open_.least, math.ceil(worth - 1e-9)))
     found = RegretView(

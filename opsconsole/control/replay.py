@@ -266,7 +266,8 @@ def _as_then(pool: PoolSettings, decision: DecisionView | None) -> PoolSettings:
     told = decision.capacity
     if told is not None:
         rates = (told.request_rate, told.prompt_rate, told.output_rate)
-        pool = replace(pool, capacity=CapacityFacts(*rates, told.low, told.high, told.source, told.samples))
+        capacity = CapacityFacts(*rates, told.low, told.high, told.source, told.samples, prompt_share=told.prompt_share)
+        pool = replace(pool, capacity=capacity)
     return pool if decision.lead is None else replace(pool, lead_s=decision.lead)
 
 

@@ -58,7 +58,7 @@ def _capacity(known: CapacityFacts | None) -> CapacityView | None:
     if known is None:
         return None
     rates = (known.request_rate, known.prompt_rate, known.output_rate)
-    return CapacityView(*rates, known.low, known.high, known.source, known.samples)
+    return CapacityView(*rates, known.low, known.high, known.source, known.samples, known.prompt_share)
 
 
 def _supply(picture: Picture, at: float) -> tuple[SupplyPoint, ...]:

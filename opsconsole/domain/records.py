@@ -156,6 +156,7 @@ class ReplicaView:
     error: str | None = None  # the source error's sentence, if any
     flags: tuple[str, ...] = ()
     sample: Sample | None = None  # newest page, for the detail screen
+    role: str | None = None  # prefill or decode, where one serves a part of every request
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +215,7 @@ class PoolView:
     ttft_buckets: Buckets | None = None  # of the window, merged over replicas: one column of a heat map
     start_s: Mapping[str, float] = field(default_factory=dict)  # replica-seconds by start-up phase, at most a day's
     start_since: float | None = None  # since when those are counted
+    role: str | None = None  # as the configuration says
 
 
 @dataclass(frozen=True, slots=True)

@@ -171,7 +171,7 @@ def test_impossible_costs_are_named(miss: float, idle: float) -> None:
 def test_the_cheapest_level_that_meets_the_target_is_chosen() -> None:
     trials = [Trial(0.5, 0.9, 80.0), Trial(0.9, 0.991, 100.0), Trial(0.99, 0.999, 140.0)]
     assert choose(trials, 0.99).level == 0.9
-    assert choose(trials, 0.99).text == "level 0.9 is the cheapest that met 99 %: 99 % for 100 replica-hours"
+    assert choose(trials, 0.99).text == "level 0.9 is the cheapest that met 99 %: 99.1 % for 100 replica-hours"
 
 
 def test_where_none_meets_it_the_closest_is_chosen_and_said() -> None:

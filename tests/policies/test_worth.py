@@ -11,7 +11,7 @@ from policies import policy
 from policies.capacity import facts, key
 from policies.memory import Memory
 from policies.situation import CapacityFacts, Demand, Outlook, Situation
-from policies.worth import Rates, worth
+from policies.worth import Rates, prompt_share, worth
 
 PLAIN = CapacityFacts(request_rate=10.0, prompt_rate=8000.0, output_rate=1000.0)
 SHARED = replace(PLAIN, prompt_share=0.75)
@@ -73,3 +73,36 @@ def test_a_minute_at_the_limit_corrects_the_given_capacity_by_one_factor(situati
     assert learned.request_rate == pytest.approx(11.9)
     assert learned.prompt_rate == pytest.approx(9520.0)
     assert learned.prompt_share == 0.75
+
+
+FULL = (Rates(None, 9000.0, 500.0), Rates(None, 4000.0, 2000.0))  # both a replica at its limit
+
+
+@pytest.mark.parametrize(
+    ("limits", "wanted"),
+    [
+        pytest.param((), 8000 / (8000 + 2.3 * 1000), id="nothing seen: by what tokens cost elsewhere"),
+        pytest.param((Rates(None, 8000.0, 1000.0),), 8000 / 10300, id="the same mix says nothing of the shares"),
+        pytest.param(
+            FULL * 20,
+            (8000 / 10300 + 20 * (0.625 * 0.5 + 1.5 * 1.0)) / (1 + 20 * (0.625**2 + 1.5**2)),
+            id="9/8 of prompts with 1/2 of answers, and 1/2 with 2, each a full replica",
+        ),
+    ],
+)
+def test_the_share_of_prompts_is_what_replicas_at_their_limit_say(limits: tuple[Rates, ...], wanted: float) -> None:
+    """Least squares of share x prompts + (1 - share) x answers = 1, one row's weight on what is usual."""
+    assert prompt_share(8000.0, 1000.0, limits) == pytest.approx(wanted)
+
+
+def test_a_share_of_nothing_is_unknown() -> None:
+    assert prompt_share(0.0, 1000.0) is None
+    assert prompt_share(1000.0, 0.0) is None
+
+
+def test_what_is_learned_at_the_limit_knows_the_share(situation: object) -> None:
+    made: Situation = situation(2)  # type: ignore[operator]
+    name = key(made.pool, made.model, made.kind, "full")
+    learned = facts(made, Memory().push(name, (900.0, 10.0, 8000.0, 1000.0), keep_s=1e9))
+    assert learned is not None
+    assert learned.prompt_share == pytest.approx(8000 / 10300)

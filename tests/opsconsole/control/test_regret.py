@@ -100,3 +100,14 @@ def test_the_tally_weighs_by_time_and_forgets_after_an_hour() -> None:
     assert (tally.decisions, tally.right, tally.idle, tally.short) == (10, 0.5, 1.5, 0.0)
     lived(book, {60.0 + 3700.0 + at: 4.0 for at in range(3)})
     assert book.tally("chat") is None or book.tally("chat").decisions < 10  # type: ignore[union-attr]
+
+
+def test_prompts_and_answers_add_up_where_the_share_of_each_is_known() -> None:
+    """1600 of 800 prompt tokens/s and 400 of 100 output tokens/s: 0.75 x 2 + 0.25 x 4 = 2.5 replicas, not 4."""
+    book = RegretBook()
+    book.note([decision(0.0, 3)], 1.0, BOUNDS)
+    view = PoolView("chat", prompt_rate=1600.0, output_rate=400.0, covered=True)
+    known = CapacityView(10.0, 800.0, 100.0, prompt_share=0.75)
+    for at in (60.0, 61.0):
+        judged = book.settle(FleetSnapshot(int(at), at, "f", "act", pools=(view,)), {"chat": known})
+    assert (judged[0].regret.needed, judged[0].regret.worth, judged[0].regret.unit) == (3, 2.5, "output tokens/s")
