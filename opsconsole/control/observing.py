@@ -115,7 +115,7 @@ def _fold(given: FoldInput, observations: Sequence[Observation], state: FleetSta
         given.tick,
         given.at,
         observations,
-        [pool.spec for pool in settings.pools],
+        [replace(pool.spec, role=pool.role) for pool in settings.pools],
         state,
         want=given.want,
         sources=given.sources,

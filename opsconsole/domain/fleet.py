@@ -99,7 +99,7 @@ def _members(
         tracks[key] = track
         if track is not before and len(track.marks) > 1:
             moved[key[0]].append((track, track.marks[-2].at))
-        view = replica_view(observation, track, at, knobs, specs[key[0]].slos)
+        view = replica_view(observation, track, at, knobs, specs[key[0]].slos, specs[key[0]].role)
         answered = seen_at == at and observation.sample is not None
         members[key[0]].append(Member(view, track, answered))
     fresh = Ledger(width=width_for(knobs.short_s))

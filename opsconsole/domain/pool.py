@@ -31,6 +31,7 @@ class PoolSpec:
     slos: tuple[SloSpec, ...] = ()
     price_per_hour: float | None = None  # one GPU, one hour
     gpus_per_replica: int | None = None
+    role: str | None = None  # prefill, decode
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +90,7 @@ def pool_view(
         price_per_hour=None if gpus is None or spec.price_per_hour is None else gpus * spec.price_per_hour,
         covered=sources_ok and _covered(members),
         ttft_buckets=merged["ttft"],
+        role=spec.role,
     )
 
 

@@ -69,9 +69,10 @@ class FoldOptions:
 
 
 def replica_view(
-    observation: Observation, track: Track, at: float, options: FoldOptions, slos: Sequence[SloSpec]
-) -> ReplicaView:
-    """Facts, rates and state. Rates and latencies are unknown once the newest page is stale."""
+    observation: Observation, track: Track, at: float, options: FoldOptions, slos: Sequence[SloSpec],
+    role: str | None = None,
+) -> ReplicaView:  # fmt: skip
+    """Facts, rates and state. Rates and latencies are unknown once the newest page is stale; `role` is the pool's."""
     ref, sample = observation.replica, track.sample
     since = at - options.window_s
     age = None if sample is None else max(0.0, at - sample.at)
@@ -105,6 +106,7 @@ def replica_view(
         error=None if observation.error is None else f"{observation.error.kind}: {observation.error.detail}",
         flags=told.flags,
         sample=sample,
+        role=ref.role or role,
         **rates,
     )
 

@@ -1,7 +1,7 @@
 """The filter language of `/`: words that must all hold, each a name part, a field test, or the opposite of one.
 
     x2k               the name, pool, model or node contains it
-    st:sat            the state's word starts with it; also pool: model: node: engine: gpu: why:
+    st:sat            the state's word starts with it; also pool: model: node: role: engine: gpu: why:
     kv>90  slo<99     numbers as shown: kv, slo, hit in percent; ttft, tpot in seconds or 450ms; que, run
     !word             not
 
@@ -26,6 +26,7 @@ _WORDS: Mapping[str, Callable[[ReplicaView], str | None]] = {
     "node": lambda r: r.node,
     "engine": lambda r: r.engine,
     "gpu": lambda r: r.gpu,
+    "role": lambda r: r.role,
     "why": lambda r: r.why,
     "name": lambda r: r.replica,
 }

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 SORTS = ("risk", "replica", "st", "que", "run", "kv", "pre", "ttft", "tpot", "slo", "hit", "in", "out", "age")
-GROUPS = ("none", "pool", "model", "node", "state")
+GROUPS = ("none", "pool", "model", "node", "role", "state")
 WINDOWS = ("now", "short", "long")  # over which attainment is shown: the agent's window and its two burn windows
 HORIZONS = (0.0, 900.0, 300.0)
 FREEZE_S = 3.0  # rows keep their order this long after the cursor moved

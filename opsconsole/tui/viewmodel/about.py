@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 from statistics import median
 
+from opsconsole.domain.histogram import latency
 from opsconsole.domain.records import FleetSnapshot, LatencyView, ReplicaView
 from opsconsole.tui import format as fmt
 from opsconsole.tui.cells import Cell, Line, clean, left, right
@@ -17,8 +18,8 @@ from opsconsole.tui.viewmodel import journal, misses, summary
 from opsconsole.tui.world import Look, World
 
 
-def latency_table(replica: ReplicaView, snapshot: FleetSnapshot) -> list[Line]:
-    """Quantiles, the objective, the share inside it, and how it compares."""
+def latency_table(replica: ReplicaView, snapshot: FleetSnapshot, phases: bool = False) -> list[Line]:
+    """Quantiles, the objective, the share inside it, and how it compares; with room, prefill and decode apart."""
     titles = ("p50", "p95", "p99", "slo", "met")
     out: list[Line] = [(Cell(" " * 8 + "".join(right(title, 9) for title in titles), "dim"),)]
     pool = snapshot.pool(replica.pool)
@@ -43,6 +44,18 @@ def latency_table(replica: ReplicaView, snapshot: FleetSnapshot) -> list[Line]:
             Cell(left(f" {name}", 8), "text"), Cell(said), Cell(right(fmt.bound(bound), 9), "dim"),
             Cell(right(share, 9), style), Cell(compare, "dim"),
         ))  # fmt: skip
+    return [*out, *_phases(replica)] if phases else out
+
+
+def _phases(replica: ReplicaView) -> list[Line]:
+    """The two halves of a request inside the engine, from the newest page alone: all requests since it started."""
+    sample = replica.sample
+    out: list[Line] = []
+    for name, buckets in (("prefill", sample.prefill_time), ("decode", sample.decode_time)) if sample else ():
+        view = latency(buckets)
+        if view.count:
+            said = "".join(right(text, 9) for text in _quantiles(view))
+            out.append((Cell(left(f" {name}", 8), "text"), Cell(said), Cell("   since its start", "dim")))
     return out
 
 

@@ -146,6 +146,7 @@ COLUMNS: Mapping[str, Column] = {
         Column("model", "MODEL", 14, _text(lambda r: r.model), lambda r: r.model, numeric=False, descending=False),
         Column("node", "NODE", 10, _text(lambda r: r.node), lambda r: r.node, numeric=False, descending=False),
         Column("gpu", "GPU", 8, _text(lambda r: r.gpu), lambda r: r.gpu, numeric=False, descending=False),
+        Column("role", "ROLE", 7, _text(lambda r: r.role), lambda r: r.role, numeric=False, descending=False),
         Column("engine", "ENGINE", 10, _text(lambda r: r.engine), lambda r: r.engine, numeric=False, descending=False),
         Column("why", "WHY", 30, _text(lambda r: r.why), None, numeric=False),
     )
@@ -170,18 +171,25 @@ _WIDE = (
     "trend",
     "age",
 )
+_LEAST_FIRST = ("trend", "ttft50", "in", "out", "hit", "age", "pre", "tpot", "ttft", "role", "run", "kv")
 
 
-def chosen(form: Form, room: int, asked: tuple[str, ...] = (), wide: bool = False) -> list[tuple[Column, int]]:
-    """The columns that fit in `room` cells and their widths; names take what is left over, least important go first."""
+def chosen(
+    form: Form, room: int, asked: tuple[str, ...] = (), wide: bool = False, roles: bool = False
+) -> list[tuple[Column, int]]:
+    """The columns that fit in `room` cells and their widths; names take what is left over, least important go first.
+
+    With `roles`, what part of a request a replica serves stands beside its state.
+    """
     if asked:
         names = [name for name in asked if name in COLUMNS]
     elif form is Form.TINY:
         names = list(_TINY)
     else:
         names = list(_WIDE if form >= Form.WIDE or wide else _SMALL)
+        names[2:2] = ["role"] if roles else []
     picked = [COLUMNS[name] for name in names] or [COLUMNS["replica"]]
-    for victim in () if asked else ("trend", "ttft50", "in", "out", "hit", "age", "pre", "tpot", "ttft", "run", "kv"):
+    for victim in () if asked else _LEAST_FIRST:
         if _needed(picked) <= room or len(picked) <= 2:
             break
         picked = [column for column in picked if column.name != victim]

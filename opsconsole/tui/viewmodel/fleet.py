@@ -64,7 +64,7 @@ def _tiny(world: World, snapshot: FleetSnapshot, state: ViewState, look: Look, s
          Cell(" RUN "), Cell(fmt.count(summary.total(snapshot.pools, lambda p: p.running))),
          Cell(" KV "), Cell(fmt.percent(pool.kv_usage if pool else None))),
     ]  # fmt: skip
-    columns = table.wanted_columns(Form.TINY, size.width, state)
+    columns = table.wanted_columns(Form.TINY, size.width, state, snapshot)
     start = len(lines)
     room = max(0, min(3, size.height - start - 1))
     body, targets, _ = table.body(found[:3], columns, world, state.having(top=0), look, room, size.width)
@@ -85,7 +85,7 @@ def _list(world: World, snapshot: FleetSnapshot, state: ViewState, look: Look, s
     order = rows.names(found)
     pool = main_pool(snapshot, state.selected)
     said = max(1, min(4 if size.height < 34 else 8, (size.height - 14) // 2))
-    columns = table.wanted_columns(shape, size.width, state)
+    columns = table.wanted_columns(shape, size.width, state, snapshot)
     lines: list[Line] = [
         bars.header(world, state, look, size.width),
         summary.counts(snapshot, look),

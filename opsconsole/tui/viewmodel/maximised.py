@@ -137,7 +137,7 @@ PANELS: Mapping[str, Mapping[str, Panel]] = {
     },
     "replica": {
         "queue": _plot(0), "running": _plot(1), "kv": _plot(2), "tokens": _plot(3),
-        "latency": _selected(lambda w, snapshot, found, look, cells, rows: about.latency_table(found, snapshot)),
+        "latency": _selected(lambda w, snapshot, found, look, cells, rows: about.latency_table(found, snapshot, True)),
         "engine": _selected(lambda w, snapshot, found, look, cells, rows: about.engine(found)),
         "advice": _selected(lambda world, snapshot, found, look, cells, rows: notes.lines(found, snapshot, world,
                                                                                           cells)),

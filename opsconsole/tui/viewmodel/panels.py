@@ -28,7 +28,7 @@ def view(world: World, snapshot: FleetSnapshot, state: ViewState, look: Look, si
     start = len(lines)
     table_rows, chart_rows, slo_rows = shares(size.height - start - 2, (3, 2, 1), (min(len(found), 10) + 5, 9, 7))
     width = size.width - SIDE
-    columns = table.wanted_columns(Form.WIDE, width - 2, state)
+    columns = table.wanted_columns(Form.WIDE, width - 2, state, snapshot)
     tail = 2 if len(order) > 1 else 0
     room = max(0, table_rows - 3 - tail)
     body, targets, top = table.body(found, columns, world, state, look, room, width - 2)

@@ -40,9 +40,9 @@ def view(world: World, state: ViewState, look: Look, size: Size) -> Frame:
 
 def _identity(replica: ReplicaView, snapshot: FleetSnapshot, look: Look) -> Line:
     """Name, state, where it runs, what it is."""
-    engine = " ".join(clean(p) for p in (replica.engine, replica.engine_version) if p)
+    engine = " ".join(p for p in (replica.engine, replica.engine_version) if p)
     up = fmt.age(snapshot.at - replica.started_at) if replica.started_at is not None else fmt.MISSING
-    facts = [clean(p) for p in (replica.url, replica.node, replica.gpu) if p] + ([engine] if engine else [])
+    facts = [clean(p) for p in (replica.role, replica.url, replica.node, replica.gpu, engine) if p]
     return (
         Cell(f" {clean(replica.replica)} ", "title"),
         Cell(f" {replica.state.value} ", replica.state.value),
@@ -113,7 +113,8 @@ def _said(replica: ReplicaView, field: str, title: str) -> str:
 def _wide(world: World, snapshot: FleetSnapshot, replica: ReplicaView, look: Look, size: Size, rest: int) -> list[Line]:
     """Framed panels: charts, latency and engine, advice, events."""
     said = advice.lines(replica, snapshot, world, size.width - 2)
-    charts, middle_rows, below = shares(rest - len(said) - 2, (0.5, 0, 1), (10, 9, 5))
+    latencies = about.latency_table(replica, snapshot, phases=True)
+    charts, middle_rows, below = shares(rest - len(said) - 2, (0.5, 0, 1), (10, len(latencies) + 3, 5))
     quarter, glyphs = size.width // len(PLOTS), look.glyphs
     panels = []
     for place, what in enumerate(PLOTS):
@@ -122,7 +123,7 @@ def _wide(world: World, snapshot: FleetSnapshot, replica: ReplicaView, look: Loo
         panels.append(draw.framed(_said(replica, what[1], what[0]), chart, cells, charts, glyphs))
     half = size.width // 2
     tables = [
-        draw.framed(LATENCY_TITLE, about.latency_table(replica, snapshot), half, middle_rows, glyphs),
+        draw.framed(LATENCY_TITLE, latencies, half, middle_rows, glyphs),
         draw.framed("Engine", about.engine(replica), size.width - half, middle_rows, glyphs),
     ]
     happened = about.events(world, replica, look, below - 2)

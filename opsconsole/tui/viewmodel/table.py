@@ -130,6 +130,11 @@ def _median(name: str, shown: Sequence[ReplicaView]) -> str:
     return "" if say is None or value is None else say(value)
 
 
-def wanted_columns(form: Form, cells: int, state: ViewState) -> Columns:
+def wanted_columns(form: Form, cells: int, state: ViewState, snapshot: FleetSnapshot) -> Columns:
     """The columns for a table of this width."""
-    return col.chosen(form, cells - 2, state.columns, state.wide)
+    return col.chosen(form, cells - 2, state.columns, state.wide, _has_roles(snapshot))
+
+
+@per_snapshot
+def _has_roles(snapshot: FleetSnapshot) -> bool:
+    return any(replica.role for replica in snapshot.replicas)

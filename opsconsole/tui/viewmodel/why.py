@@ -49,7 +49,6 @@ def of_replica(replica: ReplicaView, world: World, look: Look, cells: int) -> li
         out += _text("flags: " + ", ".join(replica.flags), cells, "warn")
     out += [(), (Cell("where its numbers come from", "head"),)]
     slo = fmt.share(replica.attainment)
-    exact = replica.attainment is not None and replica.attainment.exact
     for name, value, source in (
         ("queue", fmt.count(replica.waiting), "gauge: requests that wait for a place in the batch"),
         ("running", fmt.count(replica.running), "gauge: requests in the batch"),
@@ -57,7 +56,7 @@ def of_replica(replica: ReplicaView, world: World, look: Look, cells: int) -> li
         ("preempt", f"{fmt.per_minute(replica.preempt_rate)}/m", "counter over the window"),
         ("ttft p95", fmt.latency(replica.ttft.p95, replica.ttft.lower_bound), _histogram(replica.ttft.count)),
         ("tpot p95", fmt.latency(replica.tpot.p95, replica.tpot.lower_bound), _histogram(replica.tpot.count)),
-        ("SLO", slo, "exact joint counter" if exact else "a bound: the engine exports TTFT and TPOT apart"),
+        ("SLO", slo, _attainment(replica)),
         ("hit rate", f"{fmt.percent(replica.hit_rate)}%", "cached tokens of prompt tokens, over the window"),
     ):
         out += _fact(name, value, source, cells)
@@ -153,6 +152,18 @@ def of_alert(alert: AlertView, look: Look, cells: int) -> list[Line]:
 def as_text(world: World, state: ViewState, look: Look) -> str:
     """The same as plain text, for the clipboard."""
     return "\n".join(plain(line).rstrip() for line in lines(world, state, look, 100))
+
+
+def _attainment(replica: ReplicaView) -> str:
+    """How the share that met both bounds is known."""
+    counted = replica.sample is not None and replica.sample.slo_outcomes is not None
+    if replica.attainment is None:
+        return "nothing ended in the window" if counted else "no objective, or no requests in the window"
+    if counted:
+        return "exact: the engine counts the requests that met every bound"
+    if replica.attainment.exact:
+        return "exact: TTFT and TPOT leave no doubt about the two together"
+    return "a bound: the engine exports TTFT and TPOT apart"
 
 
 def _histogram(count: float | None) -> str:

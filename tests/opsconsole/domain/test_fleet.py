@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -209,6 +210,13 @@ def test_an_unknown_number_of_gpus_has_no_price() -> None:
     bare = Observation(ReplicaRef("a", "chat"), Sample("a", 1000.0))
     view = pool(run([(1000.0, [bare])])[0])
     assert (view.gpus, view.price_per_hour) == (None, None)
+
+
+def test_a_replicas_own_role_goes_before_its_pools() -> None:
+    seen = [page("a", 1000.0), replace(page("b", 1000.0), replica=ref("b", role="decode"))]
+    snapshot, _ = fold(1, 1000.0, seen, [replace(SPEC, role="prefill")], FleetState())
+    assert [view.role for view in snapshot.replicas] == ["prefill", "decode"]
+    assert pool(snapshot).role == "prefill"
 
 
 def test_occupancy_of_a_pool_is_weighted_by_size_where_sizes_are_known() -> None:
