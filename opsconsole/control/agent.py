@@ -40,6 +40,7 @@ from opsconsole.domain.fleet import FleetState
 from opsconsole.domain.leading import Leading, LoopSide
 from opsconsole.domain.records import FleetSnapshot, PrefixView, ReplicaState
 from opsconsole.errors import OpsConsoleError
+from opsconsole.garbage import Collector
 from opsconsole.history.reader import Reader
 from opsconsole.history.retention import Retention
 from opsconsole.history.store import Store
@@ -96,6 +97,7 @@ async def _live(settings: AgentSettings, build: Build, clock: Clock) -> int:
     store = Store(settings.database, Retention(most_bytes=settings.most_bytes))
     try:
         loop = await compose(settings, parts, store, clock)
+        loop.rest = Collector(clock).rest
         end_on_signals(stop)
         reload = functools.partial(reload_settings, loop, parts.reload, clock)
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reload)

@@ -11,7 +11,7 @@ import asyncio
 import logging
 import math
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from opsconsole.act.actuator import PoolState
@@ -89,6 +89,7 @@ class Loop:
         self.feed = Feed()
         self.meter = meter or Meter()
         self.ring = Ring()
+        self.rest: Callable[[], None] | None = None  # called after a tick, when nothing is urgent
         self.forecasting = Guarded(forecasting or NoForecast())
         self._sources = tuple(sources)
         self._queues = dict(queues or {})
@@ -123,6 +124,8 @@ class Loop:
             if behind > 0:
                 self.meter.skipped(behind)
                 due += behind * self.settings.interval_s
+            if self.rest is not None:
+                self.rest()
             await wait(stop, self._clock, due - self._clock.monotonic())
         self.feed.close()
 

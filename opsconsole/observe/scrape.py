@@ -12,6 +12,7 @@ import zlib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from urllib.parse import urlsplit, urlunsplit
 
 from opsconsole.clock import Clock
@@ -243,6 +244,7 @@ def _observation(state: _State, sample: Sample | None, error: SourceError | None
     )
 
 
+@lru_cache(maxsize=8192)  # the same addresses come with every tick
 def canonical_url(url: str) -> str:
     """Two spellings of one address compare equal: case of the host, the default port, a trailing slash."""
     parts = urlsplit(url)

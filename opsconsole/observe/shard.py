@@ -13,6 +13,7 @@ from typing import Any
 
 from opsconsole.clock import SystemClock
 from opsconsole.domain.records import SourceView
+from opsconsole.garbage import Collector
 from opsconsole.observe.scrape import ScrapeSource
 from opsconsole.observe.source import Target
 
@@ -53,9 +54,10 @@ async def main() -> None:
     """In: options, then (number, targets or None for as before, now). Out: (number, observations, status)."""
     reader = asyncio.StreamReader(limit=2**20)
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
-    told = _Told()
+    told, clock = _Told(), SystemClock()
+    collector = Collector(clock)
     try:
-        source = ScrapeSource(told, SystemClock(), await read_frame(reader))
+        source = ScrapeSource(told, clock, await read_frame(reader))
     except EOFError:
         return
     try:
@@ -65,6 +67,7 @@ async def main() -> None:
                 told.wanted = targets
             found = await source.observe(now)
             await asyncio.to_thread(_give, framed((number, found, source.status())))
+            collector.rest()
     except (EOFError, BrokenPipeError):
         return
     finally:

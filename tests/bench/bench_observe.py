@@ -27,6 +27,7 @@ from pathlib import Path
 
 from opsconsole.clock import SystemClock
 from opsconsole.domain.fleet import FleetState, PoolSpec, SloSpec, fold
+from opsconsole.garbage import Collector
 from opsconsole.history.store import Store
 from opsconsole.observe.dialects.normalise import new_memo, normalise
 from opsconsole.observe.exposition import scan
@@ -123,7 +124,7 @@ async def measure(urls: Sequence[str], ticks: int, interval: float, shards: int)
         source = ShardedSource(StaticTargets(targets), SystemClock(), options, shards)
     else:
         source = ScrapeSource(StaticTargets(targets), SystemClock(), options)
-    state, costs = FleetState(), Costs()
+    state, costs, collector = FleetState(), Costs(), Collector(SystemClock())  # as the agent's loop has it
     pools = [PoolSpec("default", slos=(SloSpec("default", 1.0, 0.08),))]
     with tempfile.TemporaryDirectory() as folder:
         store = Store(Path(folder) / "bench.db")
@@ -145,8 +146,10 @@ async def measure(urls: Sequence[str], ticks: int, interval: float, shards: int)
             costs.fold += marks[2] - marks[1]
             costs.history += marks[3] - marks[2]
             costs.good += sum(o.sample is not None for o in found)
+            collector.rest()
         store.close()
     held = spent(source)[1]
+    collector.close()
     await source.close()
     return costs.row(replicas, ticks, interval, held)
 

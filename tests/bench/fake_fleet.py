@@ -70,7 +70,8 @@ class Replica(asyncio.Protocol):
             plain, kind = page(second), b"content-type: text/plain; version=0.0.4; charset=utf-8"
             zipped = answer(gzip.compress(plain), kind, b"content-encoding: gzip")
             Replica._made = (second, answer(plain, kind), zipped)
-        return Replica._made[2 if b"gzip" in data.lower() else 1]
+        _, plain_answer, zipped_answer = Replica._made
+        return zipped_answer if b"gzip" in data.lower() else plain_answer
 
 
 async def serve(count: int) -> None:
