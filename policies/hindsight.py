@@ -19,7 +19,7 @@ from policies.picture import Picture
 from policies.quantile import Choice, Trial, choose, prior
 from policies.wording import fine_percent, number
 
-LEVELS = (0.5, 0.7, 0.8, 0.9, 0.95, 0.97, 0.98, 0.985, 0.99, 0.995)
+LEVELS = (0.5, 0.7, 0.8, 0.9, 0.95, 0.97, 0.98, 0.985, 0.99, 0.9925, 0.995)
 EVERY = 0.2  # leads between two readings: within a lead two decisions share most of their future
 HALF_LIFE = 1000.0  # leads: 3.5 days at 300 s
 PRIOR = 100.0  # leads of evidence that weigh as much as the prior

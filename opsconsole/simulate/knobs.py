@@ -44,6 +44,6 @@ KNOBS: Mapping[str, Knob] = {
     "dynamo-kalman": _DYNAMO,
     "reactive": Knob("packed", (0.95, *_SHARES[1:]), 0.85, "of capacity"),
     "predictive": Knob(  # left alone, it chooses for the target by its own running backtest
-        "quantile", (0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.925, 0.95, 0.975, 0.985, 0.99, 0.995), None, "quantile"
+        "quantile", (0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.925, 0.95, 0.975, 0.985, 0.99, 0.9925, 0.995), None, "quantile"
     ),
 }
