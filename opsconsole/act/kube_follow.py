@@ -156,6 +156,8 @@ class Follower:
     async def _shrunk(self, act: Act, look: Look) -> Act:
         """The write itself: mark the chosen ones as the cheapest to lose, then shrink the scale."""
         now = self.world.clock.now()
+        if look.asked == act.target:  # by a leader that was killed before it could write that down
+            return self._shrunk_to(act, look, now)
         if look.asked != act.target + len(act.drains):
             await self._restore(act, look)
             moved = f"the scale is at {look.asked} now, not at {act.target + len(act.drains)}"
@@ -174,6 +176,11 @@ class Follower:
             return act.ended("failed", f"{error} Its pods are back in service.", now)
         told = f"New size: {act.target} (from {look.asked}); reason: {act.reason}"
         await self.world.herald.tell(self.of.workload, look.thing, RESCALED, told)
+        return self._shrunk_to(act, look, now)
+
+    def _shrunk_to(self, act: Act, look: Look, now: float) -> Act:
+        """The act once its scale is written; those that are not to go are remembered, to tell if one of them does."""
+        chosen = {d.replica for d in act.drains}
         others = tuple(p.name for p in look.pods if p.name not in chosen and not p.deleting)
         return replace(act, written=True, written_at=now, others=others, detail="shrunk; waiting for the pods to go")
 

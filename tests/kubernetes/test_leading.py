@@ -149,6 +149,26 @@ async def test_a_daemon_killed_after_its_write_is_found_to_have_written(make: Ma
     assert here.replicas() == 2
 
 
+async def test_a_daemon_killed_after_it_shrank_is_found_to_have_shrunk(make: Make) -> None:
+    here = make()
+    here.deploy(replicas=2, ready="100ms", linger="12s")
+    await eventually("two pods", lambda: len(here.ready()) == 2)
+    names = here.ready()
+    one = here.daemon(identity="one")
+    await one.start()
+    one.load.running = {names[0]: 0, names[1]: 5}
+    one.world.scaler = Dying(one.world.scaler, writes=True)
+    plan_id = await one.scale(1)
+    await eventually("the shrink", lambda: here.replicas() == 1)
+    await vanish(one)
+    async with here.daemon(identity="two") as two:
+        two.load.running = {names[0]: 0, names[1]: 5}
+        await eventually("the second to lead", lambda: two.world.lease.leads, 12.0)
+        assert (await two.ended(plan_id)).detail == f"{names[0]} went, no stream was cut"
+        assert not serving(here).get(names[0], False)  # never put back into service
+    assert here.replicas() == 1
+
+
 async def test_a_drain_recorded_and_not_begun_is_begun_by_the_next(make: Make) -> None:
     here = make()
     here.deploy(replicas=2, ready="100ms")
