@@ -112,7 +112,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("theme", ("T",), "theme", "next theme: dark, light, contrast, cvd, mono", command="theme",
            arguments="dark|light|contrast|cvd|mono"),
     Action("glyphs", (), "glyphs", "block characters or ASCII", command="glyphs", arguments="block|ascii"),
-    Action("help", ("question_mark", "f1"), "help", "this help", command="help", footer=50),
+    Action("help", ("question_mark", "f1"), "help", "this help", command="help", footer=76),
     Action("back", ("escape",), "back", "back, or close what is open", footer=20),
     Action("last_page", ("minus",), "last", "the screen before this one", command="last"),
     Action("quit", ("q",), "quit", "quit; the agent goes on unless this console started it", command="quit"),

@@ -109,14 +109,16 @@ def line_width(line: Iterable[Cell]) -> int:
     return sum(width(cell.text) for cell in line)
 
 
-def fit(line: Iterable[Cell], cells: int) -> Line:
-    """The line padded or cut to exactly `cells`."""
+def fit(line: Iterable[Cell], cells: int, mark: str = "~") -> Line:
+    """The line padded or cut to exactly `cells`; words that are cut end in `mark`, if any."""
     out: list[Cell] = []
     used = 0
     for cell in line:
         size = width(cell.text)
         if used + size > cells:
             rest = cut(cell.text, cells - used)
+            if mark and used < cells and cell.text[len(rest) :].strip():
+                rest = cut(cell.text, cells - used - 1) + mark
             out.append(Cell(rest, cell.style))
             used += width(rest)
             break
@@ -127,12 +129,25 @@ def fit(line: Iterable[Cell], cells: int) -> Line:
     return tuple(out)
 
 
+def whole(parts: Iterable[Iterable[Cell]], cells: int) -> Line:
+    """Parts of a line in their order, each entire or not at all; the first stays whatever it takes."""
+    out: list[Cell] = []
+    used = 0
+    for part in parts:
+        piece = tuple(part)
+        if out and used + line_width(piece) > cells:
+            continue
+        out += piece
+        used += line_width(piece)
+    return tuple(out)
+
+
 def spread(left_side: Iterable[Cell], right_side: Iterable[Cell], cells: int) -> Line:
     """Two groups at the two ends of a line; the right one wins when there is no room for both."""
     tail_cells = tuple(right_side)
     room = cells - line_width(tail_cells)
     if room <= 0:
-        return fit(tail_cells, cells)
+        return fit(tail_cells, cells, "")
     return (*fit(left_side, room), *tail_cells)
 
 

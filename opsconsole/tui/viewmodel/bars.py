@@ -94,7 +94,7 @@ def header(world: World, state: ViewState, look: Look, cells: int, title: str = 
     trust += marked if cells >= NARROW else []
     brand = [Cell("opsconsole", "title"), Cell("  ")] if cells >= 100 else []
     room = cells - line_width(trust) - line_width(brand) - 2
-    screen = _title(state, title, room - min(width(name), 12))
+    screen = _title(state, title, room - min(width(name), 20))
     room -= line_width(screen)
     who = Cell(name if width(name) <= room else cut(name, max(0, room - 1)) + "~" if room > 1 else "", "title")
     return spread((*brand, who, *screen), (*trust,), cells)

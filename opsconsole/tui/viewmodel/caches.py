@@ -12,7 +12,7 @@ from typing import Any
 from opsconsole.domain.records import FleetSnapshot, PoolView, ReplicaView
 from opsconsole.tui import draw
 from opsconsole.tui import format as fmt
-from opsconsole.tui.cells import Cell, Line, clean, fit, left, right, tail, wrap
+from opsconsole.tui.cells import Cell, Line, clean, fit, left, right, tail, whole, wrap
 from opsconsole.tui.layout import Form, Size, form, scrolled, shares
 from opsconsole.tui.state import ViewState
 from opsconsole.tui.viewmodel import bars, fleet, rows, summary
@@ -30,7 +30,7 @@ def view(world: World, state: ViewState, look: Look, size: Size) -> Frame:
         return fleet.waiting(world, state, look, size, "CACHES")
     found = fullest(snapshot, state)
     order = tuple(r.replica for r in found)
-    lines: list[Line] = [bars.header(world, state, look, size.width, "CACHES"), _totals(snapshot)]
+    lines: list[Line] = [bars.header(world, state, look, size.width, "CACHES"), _totals(snapshot, size.width)]
     arrange = _panels if form(size) is Form.PANELS else _stacked
     body, start, room = arrange(world, snapshot, found, state, look, Size(size.width, size.height - 3))
     cursor = order.index(state.selected) if state.selected in order else 0
@@ -110,18 +110,19 @@ def occupancy(found: Sequence[ReplicaView], state: ViewState, look: Look, cells:
     ]
 
 
-def _totals(snapshot: FleetSnapshot) -> Line:
+def _totals(snapshot: FleetSnapshot, cells: int) -> Line:
     """Hit rate weighted by prompt tokens, what it saves, how full, how often thrown out."""
-    line: list[Cell] = []
+    parts: list[list[Cell]] = []
     for pool in snapshot.pools:
         saved = saved_rate(pool)
         name = f"{clean(pool.pool)}: " if len(snapshot.pools) > 1 else ""
-        line.append(Cell(f" {name}hit {fmt.percent(pool.hit_rate)}%", "title"))
-        line.append(Cell(f"  saves {fmt.tokens_per_second(saved)} tok/s of prefill", "text"))
-        line.append(
-            Cell(f"  KV {fmt.percent(pool.kv_usage)}%  preempt {fmt.per_minute(pool.preempt_rate)}/m  ", "text")
-        )
-    return tuple(line) or (Cell(" no pool yet", "dim"),)
+        parts += [
+            [Cell(f" {name}hit {fmt.percent(pool.hit_rate)}%", "title")],
+            [Cell(f"  saves {fmt.tokens_per_second(saved)} tok/s of prefill", "text")],
+            [Cell(f"  KV {fmt.percent(pool.kv_usage)}%", "text")],
+            [Cell(f"  preempt {fmt.per_minute(pool.preempt_rate)}/m ", "text")],
+        ]
+    return whole(parts, cells) or (Cell(" no pool yet", "dim"),)
 
 
 def saved_rate(pool: PoolView) -> float | None:
@@ -138,7 +139,8 @@ def _replica(replica: ReplicaView, look: Look, cells: int, selected: bool) -> Li
     words = (
         right(fmt.percent(replica.kv_usage) + ("?" if stale else ""), 5),
         right(f"{fmt.count(used)}/{fmt.count(capacity)}" if capacity is not None else fmt.MISSING, 12),
-        f"  hit {right(fmt.percent(replica.hit_rate), 3)}  preempt {right(fmt.per_minute(replica.preempt_rate), 5)}/m",
+        f"  hit {right(fmt.percent(replica.hit_rate), 3)}",
+        f"  preempt {right(fmt.per_minute(replica.preempt_rate), 5)}/m" if cells >= 76 else "",
     )
     room = max(4, cells - 26 - sum(map(len, words)))
     full = replica.kv_usage is not None and replica.kv_usage >= 0.95

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from opsconsole.domain.records import DecisionView, FleetSnapshot, ForecastView, JournalEntry, PoolView
 from opsconsole.tui import format as fmt
-from opsconsole.tui.cells import Cell, Line, clean, fit
+from opsconsole.tui.cells import Cell, Line, clean, fit, whole
 from opsconsole.tui.draw import Plot
 from opsconsole.tui.viewmodel import outlook
 from opsconsole.tui.viewmodel.summary import at_level, unit
@@ -56,7 +56,7 @@ def demand(
     _draw(plot, found, look)
     lines = [_scaled(line, index, plot.rows, top, look) for index, line in enumerate(plot.lines())]
     lines.append(_axis(plot, start, end, found, look))
-    lines.append(_legend(forecast, decision, pool))
+    lines.append(_legend(forecast, decision, pool, cells))
     return [fit(line, cells) for line in lines]
 
 
@@ -167,16 +167,16 @@ def _axis(plot: Plot, start: float, end: float, found: Curves, look: Look) -> Li
     return (Cell("     " + look.glyphs.corners[2], "dim"), Cell("".join(text)[: plot.cells], "dim"))
 
 
-def _legend(forecast: ForecastView | None, decision: DecisionView | None, pool: PoolView) -> Line:
+def _legend(forecast: ForecastView | None, decision: DecisionView | None, pool: PoolView, cells: int) -> Line:
     series = forecast.unit if forecast is not None else "requests/s"
     known = decision is not None and outlook.each(decision.capacity, series) is not None
     capacity = f"   - {outlook.capacity_words(decision, pool.ready, series)}" if known else ""
     if forecast is None:
         words = f" offered {fmt.rate(pool.request_rate)} req/s; no forecast yet"
-        return (Cell(words, "dim"), Cell(capacity, "capacity"))
+        return whole([[Cell(words, "dim")], [Cell(capacity, "capacity")]], cells)
     values = forecast.quantiles[-1] if forecast.quantiles else ()
     half, high = at_level(forecast.levels, values, 0.5), at_level(forecast.levels, values, 0.9)
     lead = fmt.brief(forecast.leads[-1])
     words = f" {clean(forecast.model)}: +{lead} p50 {fmt.rate(half)}, p90 {fmt.rate(high)} {unit(forecast.unit)}"
     warn = f"  ! {clean(forecast.warnings[0])}" if forecast.warnings else ""
-    return (Cell(words, "dim"), Cell(capacity, "capacity"), Cell(warn, "warn"))
+    return whole([[Cell(words, "dim")], [Cell(capacity, "capacity")], [Cell(warn, "warn")]], cells)

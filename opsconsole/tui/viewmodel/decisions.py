@@ -9,7 +9,7 @@ from __future__ import annotations
 from opsconsole.domain.records import DecisionView, FleetSnapshot, JournalEntry, PoolView
 from opsconsole.tui import draw
 from opsconsole.tui import format as fmt
-from opsconsole.tui.cells import Cell, Line, clean, fit
+from opsconsole.tui.cells import Cell, Line, clean, fit, whole
 from opsconsole.tui.layout import Form, Size, form, scrolled, shares
 from opsconsole.tui.state import ViewState
 from opsconsole.tui.viewmodel import bars, charts, fleet, journal, lists, outlook, panels, why
@@ -25,7 +25,7 @@ def view(world: World, state: ViewState, look: Look, size: Size) -> Frame:
     listed = [entry for entry in lists.entries(world, state) if isinstance(entry, JournalEntry)]
     pool = main_pool(snapshot, state.selected)
     decision = chosen(listed, state, world, pool)
-    lines = [bars.header(world, state, look, size.width, "DECISIONS"), _model(world, snapshot, pool, state)]
+    lines = [bars.header(world, state, look, size.width, "DECISIONS"), _model(world, snapshot, pool, state, size.width)]
     arrange = _panels if form(size) is Form.PANELS else _stacked
     body = arrange(world, snapshot, pool, decision, listed, state, look, size, size.height - len(lines) - 1)
     return framed_to([*lines, *body], bars.foot(world, state, look, size.width), size, rows=len(listed))
@@ -44,27 +44,28 @@ def chosen(listed: list[JournalEntry], state: ViewState, world: World, pool: Poo
     return None
 
 
-def _model(world: World, snapshot: FleetSnapshot, pool: PoolView | None, state: ViewState) -> Line:
+def _model(world: World, snapshot: FleetSnapshot, pool: PoolView | None, state: ViewState, cells: int) -> Line:
     """What forecasts, how long a start takes, and standing orders."""
     forecast, decision = outlook.forecast_of(world, pool, state.series), outlook.decision_of(world, pool)
-    line = [Cell(f" {outlook.lead_words(decision)}", "text")]
+    parts = [[Cell(f" {outlook.lead_words(decision)}", "text")]]
     if forecast is not None:
         old = fmt.span(max(0.0, snapshot.at - forecast.made_at))
-        line.append(Cell(f"   {clean(forecast.model)}, {old} old", "warn" if forecast.demoted else "text"))
+        parts.append([Cell(f"   {clean(forecast.model)}, {old} old", "warn" if forecast.demoted else "text")])
     for hold in world.holds:
         what = f"minimum pinned at {hold.minimum}" if hold.kind == "pin" else "PAUSED"
-        line.append(Cell(f"   {what} by {clean(hold.by)}", "warn"))
-    line.append(Cell(f"   {snapshot.mode.upper()}: {panels.mode_words(snapshot)}", "dim"))
-    return tuple(line)
+        parts.append([Cell(f"   {what} by {clean(hold.by)}", "warn")])
+    parts.append([Cell(f"   {snapshot.mode.upper()}: {panels.mode_words(snapshot)}", "dim")])
+    return whole(parts, cells)
 
 
-def _learned(world: World, pool: PoolView | None, state: ViewState) -> Line:
+def _learned(world: World, pool: PoolView | None, state: ViewState, cells: int) -> Line:
     """Whether the forecast has earned its place, and whether the decisions were right."""
     forecast, decision = outlook.forecast_of(world, pool, state.series), outlook.decision_of(world, pool)
     lead = decision.lead if decision is not None else None
     tally = forecast.regret if forecast is not None else None
     style = "warn" if forecast is not None and forecast.demoted else "text"
-    return (Cell(f" {outlook.skill_words(forecast, lead)}   ", style), Cell(outlook.regret_words(tally), "dim"))
+    skill = Cell(f" {outlook.skill_words(forecast, lead)}   ", style)
+    return whole([[skill], [Cell(outlook.regret_words(tally), "dim")]], cells)
 
 
 def _stacked(
@@ -81,7 +82,7 @@ def _stacked(
     if chart_rows >= 7:
         out.append(draw.rule(f"demand: past | forecast   {clean(pool.pool) if pool else ''}", size.width))
         chart = charts.demand(world, snapshot, pool, look, size.width, chart_rows - 2, state.series, state.horizon)
-        out += [*_padded(chart, chart_rows - 2), _learned(world, pool, state)]
+        out += [*_padded(chart, chart_rows - 2), _learned(world, pool, state, size.width)]
     elif chart_rows:
         why_rows += chart_rows
     out.append(draw.rule("why", size.width))
@@ -101,9 +102,13 @@ def _panels(
     width, glyphs = size.width, look.glyphs
     title = f"Demand: past | forecast, p10 to p90   {clean(pool.pool) if pool else ''}"
     chart = charts.demand(world, snapshot, pool, look, width - 2, chart_rows - 3, state.series, state.horizon)
-    chart = [*_padded(chart, chart_rows - 3), _learned(world, pool, state)]
+    chart = [*_padded(chart, chart_rows - 3), _learned(world, pool, state, width - 2)]
     narrow = 42
-    reasons = why.of_decision(of, look, width - 2 * narrow - 4) if of else [(Cell("nothing decided yet", "dim"),)]
+    reasons = (
+        why.of_decision(of, look, width - 2 * narrow - 4, others=False)
+        if of
+        else [(Cell("nothing decided yet", "dim"),)]
+    )
     forecast, decision = outlook.forecast_of(world, pool, state.series), outlook.decision_of(world, pool)
     table = outlook.skill_table(forecast, decision.lead if decision else None, narrow - 2, why_rows - 2)
     rows = history(listed, state, snapshot, look, list_rows - 2, width - narrow - 2)

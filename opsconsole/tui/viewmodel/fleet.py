@@ -59,7 +59,7 @@ def _tiny(world: World, snapshot: FleetSnapshot, state: ViewState, look: Look, s
     pool = main_pool(snapshot, state.selected)
     lines: list[Line] = [
         (*bars.moment(world, state, look), *(c for label in bars.labels(snapshot, look) for c in (Cell(" "), label))),
-        summary.counts(snapshot, look),
+        summary.counts(snapshot, look, size.width),
         (Cell(" Q "), Cell(fmt.count(summary.total(snapshot.pools, lambda p: p.waiting))),
          Cell(" RUN "), Cell(fmt.count(summary.total(snapshot.pools, lambda p: p.running))),
          Cell(" KV "), Cell(fmt.percent(pool.kv_usage if pool else None))),
@@ -88,15 +88,16 @@ def _list(world: World, snapshot: FleetSnapshot, state: ViewState, look: Look, s
     columns = table.wanted_columns(shape, size.width, state, snapshot)
     lines: list[Line] = [
         bars.header(world, state, look, size.width),
-        summary.counts(snapshot, look),
-        summary.slo_line(pool, len(snapshot.pools) > 1, summary.earlier(world, pool), look),
-        summary.load_line(world, look, summary.forecast_words(world.forecasts, pool)),
+        summary.counts(snapshot, look, size.width),
+        summary.slo_line(pool, len(snapshot.pools) > 1, summary.earlier(world, pool), look, size.width),
+        summary.load_line(world, look, size.width, summary.forecast_words(world.forecasts, pool)),
         draw.rule(sort_title(state), size.width, count_title(snapshot, state, len(order))),
         table.titles(columns, state, look),
     ]
     start = len(lines)
-    with_totals = 2 if len(order) > 1 and size.height >= 22 + min(len(order), 3) else 0
-    room = max(0, size.height - start - said - 2 - with_totals)
+    room = max(0, size.height - start - said - 2)
+    with_totals = 2 if len(order) > 1 and (size.height >= 22 + min(len(order), 3) or len(found) + 2 <= room) else 0
+    room = max(0, room - with_totals)
     body, targets, top = table.body(found, columns, world, state, look, room, size.width)
     lines += body
     lines += [()] * (room - len(body)) if not body else []

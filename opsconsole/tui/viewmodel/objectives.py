@@ -14,6 +14,7 @@ from opsconsole.tui.state import WINDOWS
 from opsconsole.tui.viewmodel import summary
 from opsconsole.tui.world import Look
 
+ALL_CELLS = 80  # below, how fast the budget goes is left to wider windows
 FAST = 6.0  # times even spending: the short window's alarm
 
 
@@ -64,10 +65,12 @@ def lines(snapshot: FleetSnapshot, window: str, look: Look, cells: int) -> list[
     head = left(" OBJECTIVE", name_cells)
     head += "".join(right(f"MET {window_word(first, w)}", 11 if wide else 9) for w in shown)
     head += right("TARGET", 8) + "  " + left("BUDGET LEFT", 16 if wide else 12)
-    head += right(f"BURN {fmt.brief(first.short_s)}", 9) + right(fmt.brief(first.long_s), 6) + right("RUNS OUT", 10)
+    if cells >= ALL_CELLS:
+        head += right(f"BURN {fmt.brief(first.short_s)}", 9) + right(fmt.brief(first.long_s), 6) + right("RUNS OUT", 10)
     out: list[Line] = [(Cell(head, "dim"), Cell("  STATE" if wide or cells >= 90 else "", "dim"))]
     for pool, slo in slos:
-        out.append(_joint(pool, slo, shown, look, name_cells, wide, len(snapshot.pools) > 1))
+        line = _joint(pool, slo, shown, look, name_cells, wide, len(snapshot.pools) > 1)
+        out.append(line if cells >= ALL_CELLS else line[: 4 + len(shown)])
         if wide:
             out += _single(slo, name_cells)
     return out

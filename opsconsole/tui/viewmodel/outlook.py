@@ -138,7 +138,7 @@ def skill_table(forecast: ForecastView | None, lead: float | None, cells: int, r
     deciding = record_at(scored, lead)
     levels = [i for i, level in enumerate(forecast.levels) if level in (0.1, 0.5, 0.9)] or [len(forecast.levels) - 1]
     head = left("   LEAD", 10) + right("SKILL", 6) + "".join(right(level_word(forecast.levels[i]), 6) for i in levels)
-    out: list[Line] = [(Cell(head + right("OF", 7), "dim"),)]
+    out: list[Line] = [(Cell(head + right("OF", 6), "dim"),)]
     for record in _thinned(scored, max(1, rows - 2)):
         good = record.skill is not None and record.skill > 0
         shares = "".join(
@@ -147,7 +147,7 @@ def skill_table(forecast: ForecastView | None, lead: float | None, cells: int, r
         out.append((
             Cell(" > " if record is deciding else "   ", "mark"), Cell(left(f"+{fmt.brief(record.lead)}", 7)),
             Cell(right(percent_signed(record.skill), 6), "good" if good else "warn"),
-            Cell(shares + right(fmt.count(record.scored), 7)),
+            Cell(shares + right(fmt.count(record.scored), 6)),
         ))  # fmt: skip
     weights = sorted(forecast.weights.items(), key=lambda pair: -pair[1])
     if weights and len(out) < rows:

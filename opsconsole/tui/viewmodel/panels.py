@@ -9,7 +9,7 @@ from __future__ import annotations
 from opsconsole.domain.records import FleetSnapshot, ReplicaView, SloView
 from opsconsole.tui import draw
 from opsconsole.tui import format as fmt
-from opsconsole.tui.cells import Cell, Line, clean, left, wrap
+from opsconsole.tui.cells import Cell, Line, clean, left, line_width, wrap
 from opsconsole.tui.layout import Form, Size, shares
 from opsconsole.tui.state import ViewState
 from opsconsole.tui.viewmodel import bars, charts, journal, misses, objectives, rows, summary, table
@@ -24,7 +24,8 @@ def view(world: World, snapshot: FleetSnapshot, state: ViewState, look: Look, si
     found = rows.rows(snapshot, state, look.now)
     order = rows.names(found)
     pool = main_pool(snapshot, state.selected)
-    lines: list[Line] = [bars.header(world, state, look, size.width, "FLEET"), _top(world, snapshot, look), ()]
+    top_line = _top(world, snapshot, look, size.width)
+    lines: list[Line] = [bars.header(world, state, look, size.width, "FLEET"), top_line, ()]
     start = len(lines)
     table_rows, chart_rows, slo_rows = shares(size.height - start - 2, (3, 2, 1), (min(len(found), 10) + 5, 9, 7))
     width = size.width - SIDE
@@ -60,8 +61,9 @@ def view(world: World, snapshot: FleetSnapshot, state: ViewState, look: Look, si
     return framed_to(lines, foot, size, targets=where, top=top, order=order, rows=len(order))
 
 
-def _top(world: World, snapshot: FleetSnapshot, look: Look) -> Line:
-    return (*summary.counts(snapshot, look), Cell("   "), *summary.load_line(world, look))
+def _top(world: World, snapshot: FleetSnapshot, look: Look, cells: int) -> Line:
+    counted = (*summary.counts(snapshot, look, cells), Cell("   "))
+    return (*counted, *summary.load_line(world, look, cells - line_width(counted)))
 
 
 def _sorted(state: ViewState) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from opsconsole.domain.records import DecisionView, FleetSnapshot, PoolView, ReplicaView
 from opsconsole.tui import draw
 from opsconsole.tui import format as fmt
-from opsconsole.tui.cells import Cell, Line, clean, fit, left, right, tail
+from opsconsole.tui.cells import Cell, Line, clean, fit, left, line_width, right, tail, whole
 from opsconsole.tui.filters import compile_filter
 from opsconsole.tui.layout import Form, Size, form, scrolled, shares
 from opsconsole.tui.memo import per_snapshot
@@ -67,7 +67,7 @@ def _stacked(
     room = max(0, size.height - start - 1)
     out += _rows(losers, world, state, look, across, room)
     out += [()] * (size.height - 1 - len(out))
-    out.append((Cell(f" {_note(snapshot)}", "dim"),))
+    out.append(whole([[Cell(f" {part}", "dim")] for part in _note(snapshot)], across))
     return out, start, room
 
 
@@ -118,17 +118,25 @@ def goodput(world: World, snapshot: FleetSnapshot, pool: PoolView, look: Look, c
     half = max(1, rows_left // 2)
     out = draw.area(offered, cells, rows_left - half, look.glyphs, 0.0, top, f"offered {fmt.rate(pool.request_rate)}")
     out += draw.area(good, cells, half, look.glyphs, 0.0, top, f"goodput {fmt.rate(pool.goodput)}", "good")
-    return [*out, _between(pool, outlook.decision_of(world, pool))] if say_lost else out
+    return [*out, _between(pool, outlook.decision_of(world, pool), cells)] if say_lost else out
 
 
-def _between(pool: PoolView, decision: DecisionView | None) -> Line:
+def _between(pool: PoolView, decision: DecisionView | None, cells: int) -> Line:
     """lost 1.7 req/s: 5.1% of what was offered; and the knee, up to which ready replicas serve inside the objective."""
     knee = Cell(f"   knee: {outlook.capacity_words(decision, pool.ready)}", "capacity")
     offered, good = fmt.known(pool.request_rate), fmt.known(pool.goodput)
     if offered is None or good is None or offered <= 0:
-        return (Cell(" lost --", "dim"), knee)
+        return whole([[Cell(" lost --", "dim")], [knee]], cells)
     gone = max(0.0, offered - good)
-    return (Cell(f" lost {fmt.rate(gone)} req/s: {fmt.percent(gone / offered, 1)}% of what was offered", "dim"), knee)
+    lost = f" lost {fmt.rate(gone)} req/s: {fmt.percent(gone / offered, 1)}% of what was offered"
+    short = Cell(f"   knee {fmt.rate(_knee(decision, pool))}", "capacity")
+    parts = [[Cell(lost, "dim")], [knee]]
+    return whole(parts, cells) if line_width([Cell(lost), knee]) <= cells else whole([parts[0], [short]], cells)
+
+
+def _knee(decision: DecisionView | None, pool: PoolView) -> float | None:
+    one = outlook.each(decision.capacity if decision is not None else None, "requests/s")
+    return None if one is None else pool.ready * one
 
 
 def heat_map(
@@ -148,8 +156,14 @@ def heat_map(
 
 
 def _titles(cells: int) -> Line:
-    trend = "  TREND" if cells < 80 else "  share of misses   TREND"
-    return (Cell("  " + left("REPLICA", NAME) + "".join(right(t, 9) for t in TITLES) + trend, "dim"),)
+    trend = "  TREND" if cells < 80 else "  " + left("OF MISSES", 18) + ("  TREND" if cells >= 98 else "")
+    titles = "".join(right(title, 9) for title in TITLES[: _numbers(cells)])
+    return (Cell("  " + left("REPLICA", NAME) + titles + (trend if _numbers(cells) == len(TITLES) else ""), "dim"),)
+
+
+def _numbers(cells: int) -> int:
+    """How many columns of numbers there is room for."""
+    return max(1, min(len(TITLES), (cells - 2 - NAME) // 9))
 
 
 def _rows(
@@ -181,23 +195,23 @@ def _replica(replica: ReplicaView, whole: float, world: World, look: Look, cells
     line = (
         Cell("> " if selected else "  ", "mark"),
         Cell(tail(clean(replica.replica), NAME)),
-        Cell("".join(right(text, 9) for text in numbers)),
+        Cell("".join(right(text, 9) for text in numbers[: _numbers(cells)])),
         *(share if cells >= 80 else ()),
         Cell(f"  {spark}" if cells < 80 or cells >= 98 else "", "spark"),
     )
     return tuple(Cell(c.text, f"{c.style}|sel") for c in line) if selected else line
 
 
-def _note(snapshot: FleetSnapshot) -> str:
+def _note(snapshot: FleetSnapshot) -> tuple[str, str]:
     exact = [slo.exact for pool in snapshot.pools for slo in pool.slos]
     if exact and all(exact):
-        return "both: exact, counted for each request. LOST/s: offered and outside a bound."
-    return "both: a range where the engine exports TTFT and TPOT apart. LOST/s: the sure part of what missed."
+        return "both: exact, counted for each request.", "LOST/s: offered and outside a bound."
+    return "both: a range where the engine exports TTFT and TPOT apart.", "LOST/s: what surely missed."
 
 
 def _notes(snapshot: FleetSnapshot) -> tuple[str, ...]:
     return (
-        _note(snapshot),
+        " ".join(_note(snapshot)),
         "by phase: an estimate; what missed TTFT is divided as its 95th percentile divides between queue and prefill.",
         "Shares are of requests offered. STALE, DOWN and WARM replicas are left out. A bound between histogram edges "
         "is shown as a range.",

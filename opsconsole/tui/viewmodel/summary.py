@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from opsconsole.domain.records import FleetSnapshot, ForecastView, Interval, PoolView, ReplicaState, SloView
 from opsconsole.tui import draw
 from opsconsole.tui import format as fmt
-from opsconsole.tui.cells import Cell, Line, clean
+from opsconsole.tui.cells import Cell, Line, clean, line_width, whole
 from opsconsole.tui.world import Look, Trends, World
 
 TREND_S, MOVED = 300.0, 0.002
@@ -24,29 +24,28 @@ def total(pools: Sequence[PoolView], read: Callable[[PoolView], float | None]) -
     return sum(seen) if seen else None
 
 
-def counts(snapshot: FleetSnapshot, look: Look) -> Line:
-    """READY 6  WARM 1  DRAIN 1  DOWN 0   want 9 (+1 in 00:42)   GPU 9   22.4 $/h."""
+def counts(snapshot: FleetSnapshot, look: Look, cells: int) -> Line:
+    """READY 6  WARM 1  DRAIN 1  DOWN 0   want 9 (+1 in 00:42)   GPU 9   22.4 $/h; as much as fits."""
     pools = snapshot.pools
     numbers = {word: sum(getattr(p, word) for p in pools) for word in ("ready", "warming", "draining", "stale", "down")}
     words = {"ready": "OK", "warming": "WARM", "draining": "DRAIN", "stale": "STALE", "down": "DOWN"}
     titles = {"ready": "READY", "warming": "WARM", "draining": "DRAIN", "stale": "STALE", "down": "DOWN"}
     gap = "" if numbers["stale"] else " "
-    line: list[Cell] = []
+    parts: list[list[Cell]] = []
     for word, number in numbers.items():
         if word == "stale" and not number:
             continue
-        line += [Cell(f" {titles[word]} ", "dim"), Cell(f"{number}{gap}", words[word] if number else "dim")]
+        parts.append([Cell(f" {titles[word]} ", "dim"), Cell(f"{number}{gap}", words[word] if number else "dim")])
     wants = [p.want for p in pools if p.want is not None]
     if wants:
-        line.append(Cell(f"  want {sum(wants)}", "text"))
-        line.append(Cell(coming(snapshot), "WARM"))
+        parts.append([Cell(f"  want {sum(wants)}", "text"), Cell(coming(snapshot), "WARM")])
     gpus = total(pools, lambda p: p.gpus)
     if gpus is not None:
-        line.append(Cell(f"  GPU {gpus:.0f}", "text"))
+        parts.append([Cell(f"  GPU {gpus:.0f}", "text")])
     price = total(pools, lambda p: p.price_per_hour)
     if price is not None:
-        line.append(Cell(f"  {fmt.money(price)} $/h", "text"))
-    return tuple(line)
+        parts.append([Cell(f"  {fmt.money(price)} $/h", "text")])
+    return whole(parts, cells)
 
 
 def coming(snapshot: FleetSnapshot) -> str:
@@ -87,39 +86,38 @@ def trend(now: Interval | None, then: Interval | None, look: Look) -> Cell:
     return Cell(look.glyphs.up, "good") if now.low > then.low else Cell(look.glyphs.down, "bad")
 
 
-def slo_line(pool: PoolView | None, several: bool, then: PoolView | None, look: Look) -> Line:
-    """SLO ttft<1s 97.2%v  tpot<50ms 99.6%  both >=96.8% of 98.0  budget 41%  burn 2.9x."""
+def slo_line(pool: PoolView | None, several: bool, then: PoolView | None, look: Look, cells: int) -> Line:
+    """SLO ttft<1s 97.2%v  tpot<50ms 99.6%  both >=96.8% of 98.0  budget 41%  burn 2.9x; as much as fits."""
     if pool is None or not pool.slos:
         return (Cell(" SLO none set: name one in the configuration, or `up --slo ttft=1s,tpot=80ms`", "dim"),)
     slo = worst_slo(pool.slos)
     before = next((old for old in then.slos if old.name == slo.name), None) if then is not None else None
-    line = [Cell(" SLO", "dim")]
+    named = [Cell(" SLO", "dim")]
     if several:
-        line.append(Cell(f" {clean(pool.pool)}", "title"))
+        named.append(Cell(f" {clean(pool.pool)}", "title"))
     if slo.name != "default" or len(pool.slos) > 1:
-        line.append(Cell(f" {clean(slo.name)}", "title"))
+        named.append(Cell(f" {clean(slo.name)}", "title"))
+    alone: list[list[Cell]] = []
     for name, bound, met, old in (
         ("ttft", slo.ttft, slo.ttft_ok, before.ttft_ok if before is not None else None),
         ("tpot", slo.tpot, slo.tpot_ok, before.tpot_ok if before is not None else None),
     ):
         if bound is not None:
-            line += [
-                Cell(f" {name}<{fmt.bound(bound)} ", "dim"),
-                Cell(fmt.share(met), met_style(met, slo.target)),
-                trend(met, old, look),
-                Cell(" "),
-            ]
-    line += [Cell(" both ", "dim"), Cell(fmt.share(slo.attainment), met_style(slo.attainment, slo.target))]
-    line.append(trend(slo.attainment, before.attainment if before is not None else None, look))
-    line.append(Cell(f" of {fmt.percent(slo.target, 1)}", "dim"))
+            share = Cell(fmt.share(met), met_style(met, slo.target))
+            alone.append([Cell(f" {name}<{fmt.bound(bound)} ", "dim"), share, trend(met, old, look), Cell(" ")])
+    both = [Cell(" both ", "dim"), Cell(fmt.share(slo.attainment), met_style(slo.attainment, slo.target))]
+    both.append(trend(slo.attainment, before.attainment if before is not None else None, look))
+    both.append(Cell(f" of {fmt.percent(slo.target, 1)}", "dim"))
+    spent: list[list[Cell]] = []
     if slo.budget_left is not None:
-        line += [
-            Cell("  budget ", "dim"),
-            Cell(f"{fmt.percent(max(0.0, slo.budget_left))}%", budget_style(slo.budget_left)),
-        ]
+        left = Cell(f"{fmt.percent(max(0.0, slo.budget_left))}%", budget_style(slo.budget_left))
+        spent.append([Cell("  budget ", "dim"), left])
     if slo.burn_short is not None:
-        line += [Cell("  burn ", "dim"), Cell(fmt.burn(slo.burn_short), "bad" if slo.burn_short > 1 else "text")]
-    return tuple(line)
+        fast = "bad" if slo.burn_short > 1 else "text"
+        spent.append([Cell("  burn ", "dim"), Cell(fmt.burn(slo.burn_short), fast)])
+    while alone and sum(map(line_width, (named, *alone, both))) > cells:
+        alone.pop()  # the two together say more than either
+    return whole([named, *alone, both, *spent], cells)
 
 
 def worst_slo(slos: Sequence[SloView]) -> SloView:
@@ -139,24 +137,23 @@ def budget_style(left: float) -> str:
     return "good" if left > 0.5 else "warn" if left > 0.1 else "bad"
 
 
-def load_line(world: World, look: Look, forecast: str = "") -> Line:
-    """QUEUE 27 ▂▂▃▅▆█  RUN 184  KV 71% ▄▅▅▆▆▇  PREEMPT 3/m   FCST +5m 243 (p90 271)."""
+def load_line(world: World, look: Look, cells: int, forecast: str = "") -> Line:
+    """QUEUE 27 ▂▂▃▅▆█  RUN 184  KV 71% ▄▅▅▆▆▇  PREEMPT 3/m   FCST +5m 243 (p90 271); as much as fits."""
     snapshot = world.snapshot
     if snapshot is None:
         return ()
     pools, trends = snapshot.pools, world.trends
     queue = total(pools, lambda p: p.waiting)
-    line = [
-        Cell(" QUEUE ", "dim"), Cell(fmt.count(queue), "warn" if queue else "text"),
-        Cell(" " + draw.spark(trends.total("waiting"), 6, look.glyphs), "spark"),
-        Cell("  RUN ", "dim"), Cell(fmt.count(total(pools, lambda p: p.running))),
-        Cell("  KV ", "dim"), Cell(_kv_text(pools)),
-        Cell(" " + draw.spark(_kv_trend(trends, pools), 6, look.glyphs, 0.0, 1.0), "spark"),
-        Cell("  PREEMPT ", "dim"), Cell(f"{fmt.per_minute(total(pools, lambda p: p.preempt_rate))}/m"),
+    parts = [
+        [Cell(" QUEUE ", "dim"), Cell(fmt.count(queue), "warn" if queue else "text"),
+         Cell(" " + draw.spark(trends.total("waiting"), 6, look.glyphs), "spark")],
+        [Cell("  RUN ", "dim"), Cell(fmt.count(total(pools, lambda p: p.running)))],
+        [Cell("  KV ", "dim"), Cell(_kv_text(pools)),
+         Cell(" " + draw.spark(_kv_trend(trends, pools), 6, look.glyphs, 0.0, 1.0), "spark")],
+        [Cell("  PREEMPT ", "dim"), Cell(f"{fmt.per_minute(total(pools, lambda p: p.preempt_rate))}/m")],
+        [Cell(f"   {forecast}" if forecast else "", "accent")],
     ]  # fmt: skip
-    if forecast:
-        line.append(Cell(f"   {forecast}", "accent"))
-    return tuple(line)
+    return whole(parts, cells)
 
 
 def _kv_text(pools: Sequence[PoolView]) -> str:

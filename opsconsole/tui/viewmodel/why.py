@@ -66,8 +66,11 @@ def of_replica(replica: ReplicaView, world: World, look: Look, cells: int) -> li
     return out
 
 
-def of_decision(decision: DecisionView, look: Look, cells: int, whole: bool = False) -> list[Line]:
-    """A decision: the rule table as the rules wrote it; `whole` cuts nothing and adds each rule's own sentence."""
+def of_decision(decision: DecisionView, look: Look, cells: int, whole: bool = False, others: bool = True) -> list[Line]:
+    """A decision: the rule table as the rules wrote it; `whole` cuts nothing and adds each rule's own sentence.
+
+    Without `others`, what other laws would have decided is left to whoever shows it beside.
+    """
     word = "HOLD" if decision.held or decision.current == decision.target else "SCALE"
     out: list[Line] = [
         (Cell(f"{fmt.clock(decision.at, look.zone)} {word} {decision.current} -> {decision.target}", "title"),
@@ -78,7 +81,7 @@ def of_decision(decision: DecisionView, look: Look, cells: int, whole: bool = Fa
     out.append((Cell(left("rule", 13) + left("input", inputs) + right("wants", 6) + "  verdict", "dim"),))
     for rule in decision.trace:
         out += _rule(rule, inputs, cells, whole)
-    for words, count in decision.counterfactual.items():
+    for words, count in decision.counterfactual.items() if others else ():
         out.append((Cell(f"{count} {clean(words)}", "dim"),))
     known = decision.capacity is not None or decision.lead is not None
     if known:

@@ -16,7 +16,7 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
-from opsconsole.tui.cells import Line, plain, width
+from opsconsole.tui.cells import Line, line_width, plain, width
 from opsconsole.tui.theme import THEMES, ground
 from opsconsole.tui.viewmodel.frame import Frame
 
@@ -111,7 +111,10 @@ class Grid(Widget, can_focus=True):
 
 
 def changed_columns(before: Line, after: Line, across: int) -> tuple[int, int]:
-    """From which to which column a line differs; what is equal at both ends is not sent again."""
+    """From which to which column a line differs; what is equal at both ends is not sent again.
+
+    Equal ends are only in the same place in lines of the same width, which a resize and a row that grows are not.
+    """
     if not before or not after:
         return 0, across
     first = 0
@@ -120,6 +123,8 @@ def changed_columns(before: Line, after: Line, across: int) -> tuple[int, int]:
         first += width(after[start].text)
         start += 1
     last, back = across, 1
+    if line_width(before) != line_width(after):
+        return first, max(first, last)
     while back <= min(len(before), len(after)) - start and before[-back] == after[-back]:
         last -= width(after[-back].text)
         back += 1

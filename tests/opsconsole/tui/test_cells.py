@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opsconsole.tui.cells import Cell, clean, cut, fit, left, line_width, plain, right, spread, tail, width, wrap
+from opsconsole.tui.cells import Cell, clean, cut, fit, left, line_width, plain, right, spread, tail, whole, width, wrap
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_a_long_name_keeps_the_end_that_tells_it_apart() -> None:
 
 def test_the_right_side_wins_when_there_is_no_room() -> None:
     line = spread((Cell("a long identity"),), (Cell("LOST"),), 8)
-    assert plain(line) == "a loLOST"
+    assert plain(line) == "a l~LOST"
     assert plain(spread((Cell("x"),), (Cell("LOST 12:04:31"),), 4)) == "LOST"
 
 
@@ -58,3 +58,18 @@ def test_wrapped_lines_fit_and_lose_no_word(text: str, cells: int) -> None:
     lines = wrap(shown, cells)
     assert all(width(line) <= max(cells, 2) for line in lines)
     assert "".join("".join(lines).split()) == "".join(shown.split())
+
+
+@pytest.mark.parametrize(
+    ("cells", "shown"), [(9, "a word an"), (8, "a word ~"), (7, "a word "), (5, "a wo~"), (1, "a"), (0, "")]
+)
+def test_words_that_are_cut_say_so(cells: int, shown: str) -> None:
+    assert plain(fit((Cell("a "), Cell("word "), Cell("an  ")), cells)) == shown
+
+
+@pytest.mark.parametrize(
+    ("cells", "shown"), [(20, "one two three"), (8, "one two"), (5, "one"), (9, "one three"), (1, "one")]
+)
+def test_parts_of_a_line_are_shown_entire_or_not_at_all(cells: int, shown: str) -> None:
+    parts = [[Cell("one")], [Cell(" two" if cells != 9 else " twenty")], [Cell(" three")]]
+    assert plain(whole(parts, cells)) == shown

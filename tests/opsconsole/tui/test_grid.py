@@ -17,6 +17,7 @@ from opsconsole.tui.widgets import grid
         ((Cell("aa"), Cell("aa"), Cell("b")), (Cell("aa"), Cell("aa"), Cell("aa")), (4, 6)),
         ((), (Cell("new"),), (0, 3)),
         ((Cell("a", "OK"),), (Cell("a", "SAT"),), (0, 1)),
+        pytest.param((Cell("a"), Cell("end")), (Cell("a"), Cell("   "), Cell("end")), (1, 7), id="after a resize"),
     ],
 )
 def test_only_the_columns_that_differ_are_sent_again(before: Line, after: Line, columns: tuple[int, int]) -> None:
