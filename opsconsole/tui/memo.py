@@ -23,7 +23,7 @@ def per_snapshot(make: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S
     held: deque[tuple[S, tuple[Any, ...], R]] = deque(maxlen=KEPT)
 
     @wraps(make)
-    def found(snapshot: S, *args: P.args, **kwargs: P.kwargs) -> R:
+    def found(snapshot: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
         if held and held[0][0] is not snapshot:
             held.clear()
         given = (*args, *kwargs.items())
