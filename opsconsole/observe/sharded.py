@@ -21,7 +21,6 @@ from opsconsole.observe.shard import framed, read_frame
 from opsconsole.observe.source import Observation, Target, TargetProvider
 
 GRACE_S = 0.5  # beyond a shard's own budget, for its answer to travel
-WORTH_FROM = 300  # targets a second; below, one process is cheaper
 
 
 @dataclass(slots=True)

@@ -114,6 +114,9 @@ class Costs:
         ]  # fmt: skip
 
 
+SHARDED_FROM = 300  # replicas; few pages a tick are cheaper to read in the process that folds them
+
+
 async def measure(urls: Sequence[str], ticks: int, interval: float, shards: int) -> list[str]:
     """CPU a replica and tick: scraping alone, and with the fold and the history; how late the ticks were."""
     replicas = len(urls)
@@ -161,7 +164,7 @@ def bench_fleet(sizes: Sequence[int], ticks: int, interval: float, shards: int) 
     rows = []
     for size in sizes:
         with fleet(size) as urls:
-            rows.append(asyncio.run(measure(urls, ticks, interval, shards)))
+            rows.append(asyncio.run(measure(urls, ticks, interval, shards if size >= SHARDED_FROM else 0)))
     table(("replicas", "scrape", "fold", "history", "all", "of a core", "late p99 ms", "RSS MB", "answered"), rows)
 
 
@@ -170,7 +173,7 @@ def main() -> None:
     options.add_argument("--replicas", default="10,100,300,1000")
     options.add_argument("--ticks", type=int, default=8)
     options.add_argument("--interval", type=float, default=1.0)
-    options.add_argument("--shards", type=int, default=0, help="reader processes")
+    options.add_argument("--shards", type=int, default=0, help=f"reader processes, from {SHARDED_FROM} replicas on")
     given = options.parse_args()
     bench_page()
     bench_fleet([int(size) for size in given.replicas.split(",")], given.ticks, given.interval, given.shards)
