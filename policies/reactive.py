@@ -116,8 +116,9 @@ def demand(picture: Picture, memory: Memory) -> Told:
     words = (
         f"demand {number(sure.request_rate)} requests/s is {number(worth)} replicas' worth ({capacity.source} capacity)"
     )
-    if wants <= len(picture.live):  # told all the same: what would be bought back at once must not be given away
-        text = f"{words}, {replicas(len(picture.live))} serve"
+    serving = len(picture.live)
+    if wants <= serving:  # told all the same: what would be bought back at once must not be given away
+        text = f"{words}, {replicas(serving)} {'serves' if serving == 1 else 'serve'}"
         return RuleResult("demand", inputs, wants, Verdict.AGREES, text), memory
     return RuleResult("demand", inputs, wants, _against(picture, wants), _text(picture, words, wants)), memory
 

@@ -37,6 +37,13 @@ def resample(values: Series, cells: int) -> list[float | None]:
     return out
 
 
+def stretched(values: Series, cells: int) -> list[float | None]:
+    """The same for a chart that spans all there is: few values fill the columns up to the next one."""
+    if not 1 < len(values) < cells:
+        return resample(values, cells)
+    return [values[column * len(values) // cells] for column in range(cells)]
+
+
 def spark(values: Series, cells: int, glyphs: Glyphs, low: float | None = 0.0, high: float | None = None) -> str:
     """One row of heights; a gap where nothing is known."""
     columns = resample(values, cells)
@@ -120,13 +127,17 @@ def area(
     label: str = "",
     style: str = "spark",
     percent: bool = False,
+    spans: bool = False,
 ) -> list[Line]:
-    """A filled chart over time with its scale at the left; `label` stands at the right of the first row."""
+    """A filled chart over time with its scale at the left; `label` stands at the right of the first row.
+
+    One that `spans` is all of the past there is; others end now and begin with what is not known yet.
+    """
     if rows <= 0 or cells <= 6:
         return []
     gutter = 5
     room = max(1, cells - gutter - (width(label) + 1 if label else 0))
-    columns = resample(values, room)
+    columns = stretched(values, room) if spans else resample(values, room)
     bottom, top = bounds(columns, low, high)
     out: list[Line] = []
     for row in range(rows):

@@ -96,7 +96,7 @@ def hits(world: World, pool: PoolView | None, look: Look, cells: int, height: in
         return [(Cell(" no pool yet", "dim"),)]
     past = [(then.hit_rate if (then := old.pool(pool.pool)) else None) for old in world.history]
     label = f"{fmt.percent(pool.hit_rate)}%"
-    return draw.area([*past, pool.hit_rate], cells, height, look.glyphs, 0.0, 1.0, label, percent=True)
+    return draw.area([*past, pool.hit_rate], cells, height, look.glyphs, 0.0, 1.0, label, percent=True, spans=True)
 
 
 def occupancy(found: Sequence[ReplicaView], state: ViewState, look: Look, cells: int, room: int) -> list[Line]:

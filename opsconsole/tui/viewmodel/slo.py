@@ -116,8 +116,10 @@ def goodput(world: World, snapshot: FleetSnapshot, pool: PoolView, look: Look, c
     say_lost = height >= 5
     rows_left = height - 1 if say_lost else height
     half = max(1, rows_left // 2)
-    out = draw.area(offered, cells, rows_left - half, look.glyphs, 0.0, top, f"offered {fmt.rate(pool.request_rate)}")
-    out += draw.area(good, cells, half, look.glyphs, 0.0, top, f"goodput {fmt.rate(pool.goodput)}", "good")
+    out = draw.area(
+        offered, cells, rows_left - half, look.glyphs, 0.0, top, f"offered {fmt.rate(pool.request_rate)}", spans=True
+    )
+    out += draw.area(good, cells, half, look.glyphs, 0.0, top, f"goodput {fmt.rate(pool.goodput)}", "good", spans=True)
     return [*out, _between(pool, outlook.decision_of(world, pool), cells)] if say_lost else out
 
 

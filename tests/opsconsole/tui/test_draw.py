@@ -48,6 +48,14 @@ def test_a_chart_has_its_scale_and_keeps_gaps() -> None:
     assert lines[1].rstrip().endswith("██")
 
 
+def test_a_chart_of_all_there_is_is_filled_by_few_values_too() -> None:
+    assert draw.stretched([1.0, None, 3.0], 6) == [1.0, 1.0, None, None, 3.0, 3.0]
+    assert draw.stretched([1.0], 3) == [None, None, 1.0]
+    assert draw.stretched([0, 2, 4, 6], 2) == [1, 5]
+    lines = [plain(line) for line in draw.area([10.0, 5.0], 9, 2, BLOCK, 0.0, 10.0, spans=True)]
+    assert [line.rstrip() for line in lines] == ["  10┤██", "   0┤████"]
+
+
 def test_a_plot_joins_points_and_breaks_at_the_unknown() -> None:
     plot = draw.Plot(10, 4, 0.0, 10.0, 0.0, 4.0)
     plot.points([(0.0, 1.0), (5.0, 1.0), (6.0, None), (9.0, 1.0)], "*", "spark")
