@@ -17,6 +17,8 @@ import httpx
 
 from tests.kubernetes.worlds import Maker
 
+PATIENCE_S = 300.0  # for the next byte: on a machine with much else to do a queue of these takes minutes
+
 
 class Gateway:
     """Sends streams round robin."""
@@ -44,7 +46,7 @@ class Gateway:
 
     async def press(self, streams: int, until: asyncio.Event) -> None:
         """Keep so many streams open until told to stop; each ends by itself."""
-        async with httpx.AsyncClient(timeout=60.0) as client:
+        async with httpx.AsyncClient(timeout=httpx.Timeout(60.0, read=PATIENCE_S)) as client:
             await asyncio.gather(*(self._one_after_another(client, until) for _ in range(streams)))
 
     async def _one_after_another(self, client: httpx.AsyncClient, until: asyncio.Event) -> None:
