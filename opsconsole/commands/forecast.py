@@ -102,8 +102,8 @@ def _history(asked: Asked) -> History:
     else:
         found = read_history(asked.source, asked.unit, pool=asked.pool, step=asked.width, until=until, span=span)
     minutes = len(found.series) * found.series.step / 60
-    if at and until is not None and not found.clock and not _is_number(at):
-        raise UsageError(f"--at {at}: {found.name} counts seconds from its own start; give seconds.")
+    if at and not found.clock and not (_is_number(at) and float(at) >= 0):
+        raise UsageError(f"--at {at}: {found.name} counts seconds from its own start; give 0 or more of them.")
     if not found.series.known.any():
         raise UsageError(
             f"{found.name} has no known {found.unit}{f' before {at}' if at else ''}: nothing to forecast from."

@@ -27,7 +27,7 @@ from opsconsole.local.loads import check_load, time_scale
 from opsconsole.local.machine import find_devices, parse_workers, threads_per_worker, usable_cores
 from opsconsole.local.runs import summary_lines
 from opsconsole.local.session import RunOptions, Screen, Session
-from opsconsole.local.settings import UpSettings, check_data_dir, default_data_dir
+from opsconsole.local.settings import INTERVAL_S, UpSettings, check_data_dir, default_data_dir
 from opsconsole.local.weights import find_model
 
 DEMO_SECONDS, DEMO_LOAD = 90.0, "burst"
@@ -91,7 +91,7 @@ def _settings(asked: Mapping[str, Any], load: str | None) -> UpSettings:
         threads=threads_per_worker(usable_cores(), high),
         bounds=parse_bounds(asked["slo"]) if asked["slo"] else None,
         policy=law,
-        stabilise_down=parse_duration(asked["stabilise"]),
+        stabilise_down=_calm(asked["stabilise"]),
         drain_deadline=parse_duration(asked["drain_deadline"]),
         start_delay=parse_duration(asked["start_delay"]),
         engine_args=tuple(asked["engine_arg"]),
@@ -99,6 +99,14 @@ def _settings(asked: Mapping[str, Any], load: str | None) -> UpSettings:
         router_token=secrets.token_hex(16),
         capture=asked["capture"],
     )
+
+
+def _calm(told: str) -> float:
+    """Seconds of calm before a drain; as long as two readings at least, or the pool would swing."""
+    calm, least = parse_duration(told), 2 * INTERVAL_S
+    if calm < least:
+        raise UsageError(f"--stabilise {told} is shorter than two readings of the workers; give {least:g}s or more")
+    return calm
 
 
 def run_session(settings: UpSettings, options: RunOptions, screen: Screen | None, output: str) -> None:

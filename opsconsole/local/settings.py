@@ -18,6 +18,7 @@ from opsconsole.bench.bounds import Bounds
 from opsconsole.errors import UsageError
 
 POOL = "local"
+INTERVAL_S = 1.0  # between ticks of the agent
 SOCKET_PATH_LIMIT = 100  # bytes; the kernel allows 107
 
 
@@ -53,7 +54,7 @@ class UpSettings:
     stabilise_down: float = 10.0
     drain_deadline: float = 60.0
     start_delay: float = 0.0  # added to every worker's start, to show what slower ones cost
-    interval: float = 1.0  # between the agent's ticks
+    interval: float = INTERVAL_S  # between the agent's ticks
     time_scale: float = 1.0  # of the forecaster: a day's seconds over those of the load's day
     has_past: bool = True  # forecasts begin from what earlier runs saw; not under a built-in load
     engine_args: tuple[str, ...] = ()  # passed on to `opsconsole serve`

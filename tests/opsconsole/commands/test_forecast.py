@@ -112,6 +112,7 @@ def test_a_bad_trace_is_refused_by_name_and_row(rows: str, says: str, tmp_path: 
     [
         (["--at", "120"], "needs 10"),
         (["--at", "2026-11-30T14:00:00Z"], "seconds from its own start"),
+        (["--at=-100"], "give 0 or more of them"),
         (["--unit", "joules"], "joules"),
         (["--unit", "output_tokens"], "no column output_tokens"),
         (["--output", "csv"], "text or json"),

@@ -46,6 +46,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ({"seconds": "90"}, "a number and a unit"),
         ({"slo": "ttft=1"}, "unit"),
         ({"day": "10s"}, "60s or more"),
+        ({"stabilise": "1s"}, "shorter than two readings of the workers; give 2s or more"),
         ({"policy": "dice"}, "unknown"),
         ({"model": "/no/such/model"}, "does not exist"),
         ({"data_dir": "/tmp/" + "x" * 120}, "too long"),
