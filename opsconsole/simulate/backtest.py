@@ -36,6 +36,7 @@ ORACLE_TICK_S = 10.0
 WARM_SHARE = 0.4
 RUN_UP_S = 7200.0
 FLEET = 20.0  # replicas the clairvoyant schedule needs on average
+SCALINGS = 5
 HEADROOM = 1.5  # of the clairvoyant peak: the laws' maximum
 
 
@@ -114,11 +115,13 @@ def stage(
     latency = Latency(DEFAULT_REPLICA, base.lengths, bounds)
     capacity = latency.capacity(max(2, round(fleet)))
     each = (capacity.request_rate or latency.rate) / latency.rate  # of saturation that is inside the SLO
-    worth = latency.work_rate(base) / each
     skip = round((scored - begins) / part.step)
-    found = _scale_for(worth, skip, fleet, part.step) if scale is None else scale
+    load = load_of(part, 1.0 if scale is None else scale, lengths)
+    for _ in range(SCALINGS if scale is None else 0):  # chance evens out with scale, so the factor is found in turns
+        factor = _scale_for(latency.work_rate(load) / each, skip, fleet, part.step)
+        load = load_of(part, float(f"{load.scale * factor:.6g}"), lengths)
     said = forecasts(binned, needs, cache, version) if forecast else {}
-    return Stage(binned, load_of(part, found, lengths), latency, capacity, worth * found, begins, scored - begins, said)
+    return Stage(binned, load, latency, capacity, latency.work_rate(load) / each, begins, scored - begins, said)
 
 
 def _scale_for(worth: Floats, skip: int, fleet: float, step: float) -> float:

@@ -19,7 +19,10 @@ import opsconsole.simulate as house
 import policies
 
 SHARED = ("situation", "memory", "outlook", "decision", "drain", "wording", "registry")
-PHYSICS = ("fluid", "fluid_signals", "fluid_tally", "latency", "settings", "steptime", "backtest", "outlooks")
+PHYSICS = (
+    "fluid", "fluid_signals", "fluid_tally", "glimpse", "latency", "settings", "steptime", "traces", "backtest",
+    "outlooks",
+)  # fmt: skip
 REQUEST = ("fleet", "members", "replica", "router", "score", "sequence", "signals", "kv_counts", "run")
 OURS = ("reactive", "predictive")
 

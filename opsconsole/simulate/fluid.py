@@ -1,8 +1,9 @@
 """The fluid fidelity: load as a flow in bins, replicas as supply, a backlog where supply falls short.
 
 The law is the live one, asked at its own period with the numbers of the last scrape. Figures are estimates, made to
-agree with the request level where both can run. It must not read files or clocks. The trap: within a bin the flow is
-even, so what a burst of seconds does to latency comes from `latency` alone.
+agree with the request level where both can run. It must not read files or clocks. The traps: within a bin the flow is
+even, so what a burst of seconds does to latency comes from `latency` alone; and a scrape sees an instant, whose queue
+and batch are not the mean of the stretch, so `glimpse` draws them.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from dataclasses import dataclass, field
 
 from opsconsole.simulate.fluid_signals import Scraped, Signals
 from opsconsole.simulate.fluid_tally import Tally
-from opsconsole.simulate.latency import SCALES, Latency, rounded
+from opsconsole.simulate.glimpse import Glimpse, Seconds
+from opsconsole.simulate.latency import SCALES, Latency, lagged, rounded
 from opsconsole.simulate.outcome import RunOutcome
 from opsconsole.simulate.settings import FleetSettings, PolicyHandle
 from opsconsole.simulate.traces import Load
@@ -75,7 +77,7 @@ class Fleet:
 def simulate_fluid(
     load: Load, handle: PolicyHandle, settings: FleetSettings, latency: Latency | None = None
 ) -> RunOutcome:
-    """One law on one load. Deterministic; nothing is drawn."""
+    """One law on one load. Deterministic from the seed, which draws only what a scrape happens to see."""
     latency = latency or Latency(settings.replica, load.lengths, settings.slo)
     return _Run(load, handle, settings, latency).run()
 
@@ -86,7 +88,8 @@ class _Run:
     def __init__(self, load: Load, handle: PolicyHandle, settings: FleetSettings, latency: Latency) -> None:
         self._settings, self._latency, self._handle = settings, latency, handle
         self._step = load.trace.step
-        self._rate, self._prompt, self._output = load.rate.tolist(), load.prompt.tolist(), load.output.tolist()
+        self._rate, self._prompt = load.rate.tolist(), load.prompt.tolist()
+        self._output = lagged(load.output, latency.lag, load.trace.step).tolist()  # counted as tokens are made
         self._work = latency.work_rate(load).tolist()
         self._mean_prompt = load.lengths.prompt
         self._law = handle.law
@@ -97,8 +100,11 @@ class _Run:
         self._tally = Tally(latency, settings)
         self._memory = Memory()
         self._backlog = 0.0
-        self._sums = [0.0] * 7  # seconds, requests, prompt, output, met, utilisation, busy
-        self._p95 = 0.0
+        self._sums = [0.0] * 5  # seconds, requests, prompt and output tokens that were served, utilisation
+        self._open: deque[tuple[float, float, float]] = deque()  # (complete at, requests, of them met)
+        self._last = (0.0, 0.0, 0.0)  # requests/s, utilisation and mean wait of the stretch before now
+        self._glimpse = Glimpse(latency, settings.seed)
+        self._ttft = Seconds()
 
     def run(self) -> RunOutcome:
         """From boundary to boundary; a law that is asked in between costs a stretch only where it changes something."""
@@ -141,31 +147,34 @@ class _Run:
         self._backlog = after
         scale = self._scale(bin_)
         replicas = rounded(ready)
-        met, p95, wait = 0.0, 60.0, 0.0
+        met = wait = 0.0
         if ready and before <= 0.0 and after <= 0.0:
             served = self._latency.at(replicas, used, scale)
-            met, p95, wait = served.attained * arrived, served.ttft_p95, served.wait
+            met, wait = served.attained * arrived, served.wait
+            self._ttft.add(arrived, self._latency.reached(replicas, used, scale))
         elif ready:
-            met, p95 = self._held_up(replicas, used, scale, before / ready, after / ready, arrived)
+            delays = before / ready, after / ready
+            met = self._held_up(replicas, used, scale, delays) * arrived
+            self._ttft.add(arrived, self._latency.reached(replicas, used, scale, delays))
+        done_s = (
+            seconds - (after - before) / work if work else 0.0
+        )  # of this bin's load: what was served in the stretch
         sums = self._sums
         sums[0] += seconds
         sums[1] += arrived
-        sums[2] += self._prompt[bin_] * seconds
-        sums[3] += self._output[bin_] * seconds
-        sums[4] += met
-        sums[5] += used * seconds
-        sums[6] += wait * arrived
-        self._p95 = max(self._p95, p95) if sums[0] > seconds else p95
+        sums[2] += self._prompt[bin_] * done_s
+        sums[3] += self._output[bin_] * done_s
+        sums[4] += used * seconds
+        self._last = rate, used, wait
+        took = self._latency.stay(used) + (after / ready if ready else 0.0)
+        self._open.append((now + seconds / 2 + took, arrived, met))
         self._tally.add(now, seconds, self._fleet, arrived, met, used, before, after, scale)
 
-    def _held_up(
-        self, replicas: int, used: float, scale: int, first: float, last: float, arrived: float
-    ) -> tuple[float, float]:
-        """Met requests and TTFT p95 while a backlog delays from `first` to `last` seconds."""
-        latency = self._latency
+    def _held_up(self, replicas: int, used: float, scale: int, delays: tuple[float, float]) -> float:
+        """Share that is met while a backlog delays from the first to the second number of seconds."""
+        first, last = delays
         points = [first + (last - first) * share for share in (0.1, 0.3, 0.5, 0.7, 0.9)]
-        share = sum(latency.late(replicas, used, delay, scale) for delay in points) / len(points)
-        return share * arrived, max(first, last) + latency.at(replicas, min(used, 0.9), scale).ttft_p95
+        return sum(self._latency.late(replicas, used, delay, scale) for delay in points) / len(points)
 
     def _scale(self, bin_: int) -> int:
         rate = self._rate[bin_]
@@ -176,35 +185,49 @@ class _Run:
         return place
 
     def _scrape(self, now: float) -> None:
-        seconds, requests, prompt, output, met, used, wait = self._sums
+        seconds, requests, prompt, output, used = self._sums
+        ended, met = self._ended(now)
         fleet, latency = self._fleet, self._latency
         used = used / seconds if seconds else 0.0
-        rate = requests / seconds if seconds else 0.0
-        work_each = self._backlog and sum(self._work_of_mean(prompt, output, requests))
-        running = latency.running(used)
-        seen = Scraped(
-            at=now,
-            seconds=seconds,
-            requests=rate,
-            prompt=prompt / seconds if seconds else 0.0,
-            output=output / seconds if seconds else 0.0,
-            met=met,
-            waiting=(self._backlog / work_each if work_each else 0.0) + (wait / seconds if seconds else 0.0),
-            running=running,
-            kv_usage=min(1.0, running * latency.mean_context / self._settings.replica.kv_tokens),
-            busy=1.0 - math.exp(-running) if used < 1.0 else 1.0,
-            ttft_p95=self._p95 if requests > 0 else None,
-            utilisation=used,
+        rate, at_end, wait = self._last
+        behind = 0.0
+        if self._backlog:
+            behind = self._backlog / self._work_of_mean(prompt, output, requests)
+        seen = self._glimpse.at(fleet.ready, rate, at_end, wait, behind)
+        self._signals.scrape(
+            Scraped(
+                at=now,
+                seconds=seconds,
+                requests=requests / seconds if seconds else 0.0,
+                prompt=prompt / seconds if seconds else 0.0,
+                output=output / seconds if seconds else 0.0,
+                ended=ended,
+                met=met,
+                waiting=seen.waiting,
+                running=seen.running,
+                kv_usage=min(1.0, seen.running * latency.mean_context / self._settings.replica.kv_tokens),
+                busy=1.0 - math.exp(-latency.running(used)) if used < 1.0 else 1.0,
+                ttft_p95=self._ttft.close(now),
+                utilisation=used,
+            ),
+            fleet.ready,
         )
-        self._signals.scrape(seen, fleet.ready)
-        self._sums = [0.0] * 7
-        self._p95 = 0.0
+        self._sums = [0.0] * 5
 
-    def _work_of_mean(self, prompt: float, output: float, requests: float) -> tuple[float]:
+    def _ended(self, now: float) -> tuple[float, float]:
+        """Requests that are complete since the last scrape, and how many of them met the bounds."""
+        ended = met = 0.0
+        while self._open and self._open[0][0] <= now:
+            _, count, good = self._open.popleft()
+            ended += count
+            met += good
+        return ended, met
+
+    def _work_of_mean(self, prompt: float, output: float, requests: float) -> float:
         lengths = self._latency.lengths
         if requests <= 0:
-            return (self._latency.work(lengths.prompt, lengths.output),)
-        return (self._latency.work(prompt / requests, output / requests),)
+            return self._latency.work(lengths.prompt, lengths.output)
+        return self._latency.work(prompt / requests, output / requests)
 
     def _ask(self, now: float) -> int:
         """What the law wants, from what the last scrape told it."""

@@ -29,7 +29,8 @@ class Scraped:
     requests: float
     prompt: float
     output: float
-    met: float
+    ended: float  # requests that completed
+    met: float  # of them
     waiting: float  # requests, all replicas
     running: float  # sequences a replica
     kv_usage: float
@@ -56,7 +57,7 @@ class Signals:
     def scrape(self, seen: Scraped, serving: int) -> None:
         """Take one reading."""
         for window in self._windows:
-            window.add(seen.at, seen.requests * seen.seconds, seen.met)
+            window.add(seen.at, seen.ended, seen.met)
         self._queue.append((seen.at, seen.waiting))
         while self._queue[0][0] < seen.at - GROWTH_S:
             self._queue.popleft()

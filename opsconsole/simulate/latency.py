@@ -18,7 +18,9 @@ from opsconsole.simulate.traces import Floats, Lengths, Load
 from policies.situation import CapacityFacts
 
 GRID = np.linspace(0.0, 0.94, 48)  # utilisations that are tabulated; a bin is too short for the waits of more
-GOOD_AS = 5  # a router that counts tokens in flight makes many replicas wait like this many behind one queue
+# A router that counts tokens in flight makes many replicas wait like this few behind one queue: idle, and at the limit.
+# It sees long queues better than which chunk is free. From steady loads at request level.
+GOOD_AS = (2.0, 5.0)
 SCALES = (0.4, 0.6, 0.8, 1.0, 1.25, 1.6, 2.2, 3.0)  # of the mean prompt, since the mix moves from bin to bin
 QUANTILES = 400
 MANY = 16  # replicas beyond which tables are made for rounded counts
@@ -31,7 +33,6 @@ class Served:
     """One steady operating point."""
 
     attained: float  # share inside the bounds
-    ttft_p95: float  # s
     wait: float  # mean s before the first chunk
 
 
@@ -46,8 +47,15 @@ class Latency:
         self.rate = 1.0 / self.work(lengths.prompt, lengths.output)  # requests/s of a saturated replica
         mean_context = lengths.prompt + lengths.output * (1 + lengths.output_cv**2) / 2
         self.busy_step = self._busy_step(mean_context)
+        # Mean seconds from arrival to a token.
+        self.lag = lengths.output * (1 + lengths.output_cv**2) / 2 * self.busy_step
         self.decodes = min(float(replica.max_seqs), self.rate * lengths.output * self.busy_step)
         self.mean_context = mean_context
+        share = lengths.prompt * self.token_s / self.work(lengths.prompt, lengths.output)
+        # Root mean square of a request's work over its mean: how much more than its count a burst of requests weighs.
+        self.work_spread = math.sqrt(1 + (share * lengths.prompt_cv) ** 2 + ((1 - share) * lengths.output_cv) ** 2)
+        points = [self._steady(float(u)) for u in np.linspace(0.0, 1.0, 101)]
+        self._steps, self._running, self._residual = ([point[i] for point in points] for i in range(3))
         self._units = _log_normal_points(lengths.prompt_cv)
         self._points: dict[tuple[int, int, int], Served] = {}
         self._tails: dict[tuple[int, int, int], tuple[Floats, float, float]] = {}
@@ -73,8 +81,9 @@ class Latency:
         token_s = self.full_step / self.replica.chunk
         first = load.prompt * (token_s + self.replica.step.per_prefill_s)
         later = load.output * (token_s + self.replica.step.per_decode_s) + load.rate * read * self.context_s
-        lag = self.lengths.output * spread / 2 * self.busy_step  # mean seconds from arrival to a token
-        return np.where(load.rate > 0, first, 0.0) + lagged(np.where(load.rate > 0, later, 0.0), lag, load.trace.step)
+        return np.where(load.rate > 0, first, 0.0) + lagged(
+            np.where(load.rate > 0, later, 0.0), self.lag, load.trace.step
+        )
 
     def _busy_step(self, mean_context: float) -> float:
         """Seconds of a full step with the decodes of a saturated replica."""
@@ -85,23 +94,49 @@ class Latency:
         return step
 
     def step(self, utilisation: float) -> float:
-        """Mean seconds between a sequence's tokens: full steps while prompts are there, short ones between.
-
-        Chunks that are not quite full make it about 8 % less than the mean of the two, as the request level shows.
-        """
-        alone = self._alone(utilisation)
-        mixed = 1.0 / ((1.0 - utilisation) / alone + utilisation / max(alone, self.busy_step))
-        return mixed * (0.92 + 0.08 * max(0.0, 10.0 * utilisation - 9.0))
-
-    def _alone(self, utilisation: float) -> float:
-        """Seconds of a step that only decodes."""
-        decodes: float = self.decodes * utilisation**1.6
-        return self.replica.step.batch_s(max(1, round(decodes))) + self.context_s * decodes * self.mean_context
+        """Mean seconds between a sequence's tokens."""
+        return self._between(self._steps, utilisation)
 
     def running(self, utilisation: float) -> float:
         """Sequences that run on one replica: those that decode, and those whose prompt is in the chunk."""
-        prompts = min(1.0, utilisation) * self.lengths.prompt / self.replica.chunk
-        return utilisation * self.rate * self.lengths.output * self.step(utilisation) + prompts
+        return self._between(self._running, utilisation)
+
+    def stay(self, utilisation: float) -> float:
+        """Mean seconds from a request's first chunk to its last token."""
+        return self._between(self._running, utilisation) / (self.rate * max(0.01, utilisation))
+
+    def residual(self, utilisation: float) -> float:
+        """Mean seconds until the step under way ends, while there is one."""
+        return self._between(self._residual, utilisation)
+
+    def _between(self, table: list[float], utilisation: float) -> float:
+        place = min(1.0, max(0.0, utilisation)) * (len(table) - 1)
+        left = min(len(table) - 2, int(place))
+        return table[left] + (place - left) * (table[left + 1] - table[left])
+
+    def _steady(self, utilisation: float) -> tuple[float, float, float]:
+        """Mean step, sequences that run, and mean rest of a step, of a replica at a steady load.
+
+        Three kinds of steps follow each other: full of prompts, the last of a row of prompts, which is half full, and
+        those that only decode. A row begins whenever a prompt finds none before it. How many there are of each a second
+        follows from the prompt tokens that arrive and from the second being full.
+        """
+        rate = max(1e-6, utilisation) * self.rate
+        step, busy = self.full_step, utilisation
+        for _ in range(40):
+            decodes = min(float(self.replica.max_seqs), rate * self.lengths.output * step)
+            room = max(1.0, self.replica.chunk - decodes)
+            read = self.context_s * decodes * self.mean_context
+            batches = (self.replica.chunk, round(decodes + room / 2), max(1, round(decodes)))
+            full_s, last_s, alone_s = (self.replica.step.batch_s(tokens) + read for tokens in batches)
+            last = rate * (1.0 - busy)
+            full = max(0.0, rate * self.lengths.prompt / room - last / 2)
+            busy = min(1.0, full * full_s + last * last_s)
+            kinds = ((full, full_s), (last, last_s), ((1.0 - busy) / alone_s, alone_s))
+            seconds = sum(count * each for count, each in kinds)
+            step = 0.5 * (step + seconds / sum(count for count, _ in kinds))
+        running = rate * self.lengths.output * step + rate * self.lengths.prompt / room * full_s
+        return step, running, sum(count * each * each for count, each in kinds) / seconds / 2
 
     def at(self, replicas: int, utilisation: float, scale: int = 3) -> Served:
         """The nearest tabulated operating point; beyond the table the last one holds."""
@@ -123,13 +158,22 @@ class Latency:
     def share_under(self, replicas: int, place: int, scale: int, delays: tuple[float, float], bounds: Floats) -> Floats:
         """Share of requests whose TTFT is at most each of `bounds`, held up by between the two delays."""
         table = self._reached(max(1, replicas), min(GRID.size - 1, place), scale)
-        middles = (0.1, 0.3, 0.5, 0.7, 0.9) if delays[1] != delays[0] else (0.5,)
-        held = [delays[0] + (delays[1] - delays[0]) * share for share in middles]
-        found: Floats = sum((np.interp(bounds - delay, LEFT, table) for delay in held), np.zeros(bounds.size))
-        return found / len(middles)
+        found: Floats = sum(
+            (np.interp(bounds - delay, LEFT, table) for delay in _spread(delays)), np.zeros(bounds.size)
+        )
+        return found / len(_spread(delays))
+
+    def reached(
+        self, replicas: int, utilisation: float, scale: int, delays: tuple[float, float] = (0.0, 0.0)
+    ) -> Floats:
+        """Share of requests with a first token after each of `LEFT` seconds, held up by between the two delays."""
+        place = min(GRID.size - 1, int(utilisation * 50.0 + 0.5))
+        if delays == (0.0, 0.0):
+            return self._reached(replicas, place, scale)
+        return self.share_under(replicas, place, scale, delays, LEFT)
 
     def _reached(self, replicas: int, place: int, scale: int) -> Floats:
-        """Share of requests with a first token after each of `LEFT` seconds, where no backlog is."""
+        """Where no backlog is."""
         key = (replicas, place, scale)
         if key not in self._shares:
             own, waits, decay = self._tail(*key)
@@ -138,6 +182,10 @@ class Latency:
                 axis=1
             )
         return self._shares[key]
+
+    def tail(self, replicas: int, utilisation: float) -> tuple[float, float]:
+        """Chance to wait at all, and decay of the wait's tail a second, of prompts of the mean length."""
+        return self._tail(replicas, min(GRID.size - 1, int(utilisation * 50.0 + 0.5)), 3)[1:]
 
     def _tail(self, replicas: int, place: int, scale: int) -> tuple[Floats, float, float]:
         """Own seconds of each length, chance to wait at all, and decay of the wait's tail a second."""
@@ -155,8 +203,8 @@ class Latency:
         service = prompt / room * step  # mean seconds a prompt holds the chunk
         share = self.decodes * utilisation / self.replica.chunk
         busy = min(0.999, max(0.0, (utilisation - share) / max(1e-9, 1.0 - share)))  # of the room prompts have
-        servers = min(replicas, GOOD_AS)
-        waits = erlang_c(servers, busy)
+        servers = pooled(replicas, utilisation)
+        waits = _erlang_between(servers, busy)
         decay = 2.0 * servers * (1.0 - busy) / ((1.0 + self.lengths.prompt_cv**2) * max(service, 1e-6))
         return own, waits, decay
 
@@ -164,9 +212,7 @@ class Latency:
         own, waits, decay = self._tail(replicas, place, scale)
         left = self.slo.ttft - own
         attained = np.where(left > 0, 1.0 - waits * np.exp(-decay * np.maximum(left, 0.0)), 0.0).mean()
-        return Served(
-            float(attained) * self._in_step(float(GRID[place])), _p95(own[FEW // 2 :: FEW], waits, decay), waits / decay
-        )
+        return Served(float(attained) * self._in_step(float(GRID[place])), waits / decay)
 
     def _in_step(self, utilisation: float) -> float:
         """1 while a token's mean time is inside its bound, else 0."""
@@ -192,6 +238,12 @@ class Latency:
         )
 
 
+def _spread(delays: tuple[float, float]) -> tuple[float, ...]:
+    """Five delays evenly between the two, or the one that they are."""
+    first, last = delays
+    return (first,) if first == last else tuple(first + (last - first) * share for share in (0.1, 0.3, 0.5, 0.7, 0.9))
+
+
 def lagged(values: Floats, lag: float, step: float) -> Floats:
     """Bin means of what an exponential delay of mean `lag` seconds makes of an even flow in each bin."""
     if lag <= 0 or not values.size:
@@ -212,6 +264,22 @@ def rounded(replicas: int) -> int:
     return replicas // grain * grain
 
 
+def pooled(replicas: float, utilisation: float) -> float:
+    """Behind one queue of how many replicas requests wait as long as behind these with a router in front."""
+    low, high = GOOD_AS
+    return min(float(replicas), low + (high - low) * utilisation * utilisation)
+
+
+def _erlang_between(servers: float, utilisation: float) -> float:
+    """For a number of servers that is not whole, between its neighbours, linear in the logarithm."""
+    whole = math.floor(servers)
+    low = erlang_c(whole, utilisation)
+    share = servers - whole
+    if share <= 0.0 or low <= 0.0:
+        return low
+    return float(low ** (1.0 - share) * erlang_c(whole + 1, utilisation) ** share)
+
+
 def erlang_c(servers: int, utilisation: float) -> float:
     """Chance that an arrival at M/M/c waits, from the Erlang B recursion."""
     if utilisation <= 0:
@@ -221,17 +289,6 @@ def erlang_c(servers: int, utilisation: float) -> float:
     for i in range(1, servers + 1):
         blocked = offered * blocked / (i + offered * blocked)
     return blocked / (1.0 - utilisation * (1.0 - blocked))
-
-
-def _p95(own: Floats, waits: float, decay: float) -> float:
-    """The 95th percentile of own time plus wait, by bisection."""
-    low, high = float(own.min()), float(own.max()) + 20.0 / max(decay, 1e-6)
-    for _ in range(14):
-        middle = (low + high) / 2
-        left = middle - own
-        under = np.where(left > 0, 1.0 - waits * np.exp(-decay * np.maximum(left, 0.0)), 0.0).mean()
-        low, high = (low, middle) if under >= 0.95 else (middle, high)
-    return high
 
 
 def _log_normal_points(cv: float) -> Floats:

@@ -7,13 +7,17 @@ make the same forecast twice, so forecasts come before cells.
 
 from __future__ import annotations
 
+import gc
 import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import lru_cache
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
+from multiprocessing.process import BaseProcess
 from pathlib import Path
+from threading import Thread
 
 from opsconsole.errors import UsageError
 from opsconsole.simulate.backtest import Stage, stage
@@ -86,7 +90,7 @@ def run_proof(
     tasks.sort(key=lambda task: LAWS.index(task.law) >= FIRST)
     done: dict[Task, list[Cell]] = {}
     text = ""
-    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(processes, mp_context=get_context("spawn"), initializer=_begin) as pool:
         first = [Task(*where, e) for e in dict.fromkeys((*entries, *controls))]
         for ready in as_completed([pool.submit(_forecast, task) for task in first]):
             told(f"forecasts of {ready.result()}")
@@ -111,6 +115,19 @@ def _tables(groups: Sequence[Group], done: Mapping[Task, list[Cell]], where: tup
             left = [law for law in some if law not in ran]
             tables.append(table_of(_stage(*where, entry), cold_s, "fluid", SloBounds(), cells, left))
     return tables
+
+
+def _begin() -> None:
+    """A worker's first act: nothing it keeps is a cycle, so few collections; and it does not outlive who started it."""
+    gc.set_threshold(100_000, 50, 50)
+    parent = parent_process()
+    if parent is not None:
+        Thread(target=_follow, args=(parent,), daemon=True).start()
+
+
+def _follow(parent: BaseProcess) -> None:
+    parent.join()
+    os._exit(1)
 
 
 def _forecast(task: Task) -> str:

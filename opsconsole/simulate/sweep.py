@@ -1,4 +1,5 @@
-"""A law's knob turned until its curve crosses the wanted attainment: its published value first, then by halving.
+"""A law's knob turned until its curve crosses the wanted attainment: its published value first, then where the line
+through what is known crosses.
 
 Cells come from the drawer where they were run before. The trap: the search takes attainment to rise with generosity; a
 law that swings does not keep to that, and its best point found is then only a point found.
@@ -6,8 +7,9 @@ law that swings does not keep to that, and its best point found is then only a p
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from opsconsole.simulate.backtest import Bounds, Fidelity, Stage, run, settings_for
@@ -17,6 +19,7 @@ from opsconsole.simulate.outcome import RunOutcome
 from opsconsole.simulate.pareto import Point
 from opsconsole.simulate.settings import SloBounds
 
+STEP = 3  # values further, where only one side of the target is known
 HINDSIGHT = ("oracle", "bound")  # they know the future and have no knob
 
 
@@ -86,7 +89,6 @@ def sweep(bench: Bench, name: str, told: Callable[[Cell], None] = lambda _: None
         told(cells[None])
         return tuple(cells.values())
     values = static_values(bench) if name == "static" else KNOBS[name].values
-    published = KNOBS[name].published
     found: dict[float | None, Cell] = {}
 
     def attained(knob: float | None) -> float:
@@ -95,19 +97,55 @@ def sweep(bench: Bench, name: str, told: Callable[[Cell], None] = lambda _: None
             told(found[knob])
         return found[knob].point.attainment
 
-    low, high = -1, len(values)  # the last that misses and the first that meets the target, as far as known
-    meets = attained(None) >= bench.slo.target
-    if published is not None:
-        place = sum(1 for value in values if _before(value, published, values))
-        low, high = (low, place) if meets else (place if published in values else place - 1, high)
-    if high == len(values) > low + 1:
-        if attained(values[-1]) < bench.slo.target:  # one cell for a law that never meets it
-            return tuple(found.values())
-        high -= 1
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if attained(values[middle]) >= bench.slo.target else (middle, high)
+    at_first = attained(None)
+    bracket = _around(values, KNOBS[name].published, at_first, bench.slo.target)
+    while (place := bracket.next()) is not None:
+        bracket = bracket.after(place, attained(values[place]))
     return tuple(found.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Bracket:
+    """The last value that misses the target and the first that meets it, as far as known, with what they attain."""
+
+    target: float
+    count: int  # of values
+    low: int  # -1: none is known to miss
+    high: int  # count: none is known to meet it
+    at_low: float | None = None
+    at_high: float | None = None
+    tried: int = 0
+
+    def next(self) -> int | None:
+        """Which value to try: where a line through the logarithms of the misses crosses the target; None at the end."""
+        wide = self.high - self.low
+        if wide <= 1:
+            return None
+        if self.at_low is None and self.at_high is None:
+            return (self.low + self.high) // 2
+        if self.at_high is None:  # some steps up, and where that does not do, the most generous
+            return min(self.low + STEP, self.high - 1) if self.tried == 0 else self.high - 1
+        if self.at_low is None:
+            return max(self.high - STEP * (1 + self.tried), self.low + 1)
+        low, high, wanted = (math.log(max(1e-6, 1.0 - at)) for at in (self.at_low, self.at_high, self.target))
+        share = (low - wanted) / (low - high) if low > high else 0.5
+        return self.low + max(1, min(wide - 1, round(share * wide)))
+
+    def after(self, place: int, attained: float) -> Bracket:
+        if attained >= self.target:
+            return replace(self, high=place, at_high=attained, tried=self.tried + 1)
+        return replace(self, low=place, at_low=attained, tried=self.tried + 1)
+
+
+def _around(values: tuple[float, ...], published: float | None, attained: float, target: float) -> Bracket:
+    """What the first cell says, with the published value."""
+    plain = Bracket(target, len(values), -1, len(values))
+    if published is None:
+        return plain
+    place = sum(1 for value in values if _before(value, published, values))
+    if attained >= target:
+        return replace(plain, high=place, at_high=attained)
+    return replace(plain, low=place if published in values else place - 1, at_low=attained)
 
 
 def _before(value: float, published: float, values: tuple[float, ...]) -> bool:

@@ -2,7 +2,8 @@
 
 It knows no files (`importers` does) and no fleets. What is real, what was re-created from published statistics and what
 was made up stays written on it, and every report prints it. The trap: a trace without token counts takes a stated
-distribution of lengths, so its tokens are an assumption; `lengths` says so in words.
+distribution of lengths, so its tokens are an assumption; `lengths` says so in words. Their sums over a bin are drawn,
+always the same way, since some hundred requests do not come to their mean.
 """
 
 from __future__ import annotations
@@ -177,8 +178,17 @@ def load_of(trace: Trace, scale: float = 1.0, lengths: Lengths = ASSUMED) -> Loa
             lengths, prompt=float(trace.prompt.sum()) / total, output=max(1.0, float(trace.output.sum()) / total)
         )
     else:
-        prompt, output = requests * lengths.prompt, requests * lengths.output
+        chance = np.random.default_rng(1).standard_normal((2, requests.size))
+        prompt = requests * lengths.prompt * _sums(requests, lengths.prompt_cv, chance[0])
+        output = requests * lengths.output * _sums(requests, lengths.output_cv, chance[1])
     return Load(trace, scale, lengths, requests / trace.step, prompt / trace.step, output / trace.step)
+
+
+def _sums(counts: Floats, cv: float, chance: Floats) -> Floats:
+    """What so many lengths come to, over their expected sum: a log-normal with mean 1 and the spread of a mean."""
+    variance = np.log1p(cv * cv / np.maximum(counts, 1e-9))
+    found: Floats = np.where(counts > 0, np.exp(np.sqrt(variance) * chance - variance / 2), 1.0)
+    return found
 
 
 def shuffled(trace: Trace, seed: int) -> Trace:
@@ -224,15 +234,15 @@ def _drawn(load: Load, draw: np.random.Generator) -> Requests:
     order = np.argsort(times, kind="stable")
     bins, times = bins[order], times[order]
     lengths = load.lengths
-    prompt = _shared(draw, lengths.prompt_cv, bins, load.prompt * step, load.trace.has_tokens)
-    output = _shared(draw, lengths.output_cv, bins, load.output * step, load.trace.has_tokens)
+    prompt = _shared(draw, lengths.prompt_cv, bins, load.prompt * step)
+    output = _shared(draw, lengths.output_cv, bins, load.output * step)
     return Requests(times, _whole(prompt), _whole(output))
 
 
-def _shared(draw: np.random.Generator, cv: float, bins: Ints, totals: Floats, exact: bool) -> Floats:
-    """Log-normal shares of each bin's tokens: adding up to them where they were recorded, else on average."""
+def _shared(draw: np.random.Generator, cv: float, bins: Ints, totals: Floats) -> Floats:
+    """Log-normal shares of each bin's tokens, adding up to them."""
     drawn = _log_normal(draw, cv, bins.size)
-    counts = np.bincount(bins, weights=drawn if exact else None, minlength=totals.size)
+    counts = np.bincount(bins, weights=drawn, minlength=totals.size)
     each: Floats = drawn * (totals / np.maximum(counts, 1e-12))[bins]
     return each
 

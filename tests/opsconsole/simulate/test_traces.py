@@ -43,7 +43,9 @@ def test_a_window_outside_the_trace_is_refused() -> None:
 def test_stated_lengths_stand_in_for_absent_tokens_and_are_told() -> None:
     load = load_of(trace_of([10.0, 20.0]), 2.0, Lengths(500.0, 50.0))
     assert load.rate.tolist() == [2.0, 4.0]
-    assert load.prompt.tolist() == [1000.0, 2000.0]
+    many = load_of(trace_of([100.0] * 2000), 2.0, Lengths(500.0, 50.0))
+    assert many.prompt.mean() == pytest.approx(20 * 500.0, rel=0.01)
+    assert many.prompt.std() == pytest.approx(20 * 500.0 / 200**0.5, rel=0.1)  # of 200 requests with a spread of 1
     assert "no token counts: log-normal, mean 500 prompt and 50 output" in load.words
 
 
