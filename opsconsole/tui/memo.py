@@ -1,4 +1,4 @@
-"""Results kept for as long as the snapshot they were made from is the one shown.
+"""Results kept for as long as the snapshot or world they were made from is the one shown.
 
 A key moves the cursor and leaves the fleet as it is, so what a thousand replicas cost is paid once a tick and not once
 a key. It must not know what is computed. The trap: a snapshot is known by its identity, as comparing two of a thousand
@@ -18,8 +18,8 @@ R = TypeVar("R")
 KEPT = 6
 
 
-def per_snapshot(make: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
-    """Remember the newest few results for one snapshot; what it is asked beside that is compared by value."""
+def while_shown(make: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
+    """Remember the newest few results for one first argument; what is asked beside it is compared by value."""
     held: deque[tuple[S, tuple[Any, ...], R]] = deque(maxlen=KEPT)
 
     @wraps(make)

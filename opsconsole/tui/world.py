@@ -164,6 +164,11 @@ class Look:
     keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     recording: bool = False  # what is seen is written to a file
 
+    @property
+    def lasting(self) -> Look:
+        """How things are said, whatever the moment."""
+        return Look(glyphs=self.glyphs, zone=self.zone)
+
 
 def main_pool(snapshot: FleetSnapshot, selected: str | None) -> PoolView | None:
     """The pool meant by the selection: the selected replica's, else the first."""

@@ -13,6 +13,7 @@ from opsconsole.domain.records import DecisionView, FleetSnapshot, ForecastView,
 from opsconsole.tui import format as fmt
 from opsconsole.tui.cells import Cell, Line, clean, fit, whole
 from opsconsole.tui.draw import Plot
+from opsconsole.tui.memo import while_shown
 from opsconsole.tui.viewmodel import outlook
 from opsconsole.tui.viewmodel.summary import at_level, unit
 from opsconsole.tui.world import Look, World
@@ -45,6 +46,14 @@ def demand(
     """Past demand, `:` now, the forecast's median and band, capacity with what starts, `D` where a target moved."""
     if pool is None or rows < LEAST_ROWS or cells < LEAST_CELLS:
         return [(Cell(" no pool to draw", "dim"),)] if pool is None else []
+    return list(_demand(world, snapshot, pool, look.lasting, cells, rows, series, horizon))
+
+
+@while_shown
+def _demand(
+    world: World, snapshot: FleetSnapshot, pool: PoolView, look: Look, cells: int, rows: int, series: str,
+    horizon: float,
+) -> list[Line]:  # fmt: skip
     forecast = outlook.forecast_of(world, pool, series)
     decision = outlook.decision_of(world, pool)
     found = curves(world, snapshot, pool, forecast, decision, horizon)

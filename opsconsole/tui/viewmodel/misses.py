@@ -14,7 +14,7 @@ from opsconsole.tui import draw
 from opsconsole.tui import format as fmt
 from opsconsole.tui.cells import Cell, Line, clean, left, tail, width
 from opsconsole.tui.filters import compile_filter
-from opsconsole.tui.memo import per_snapshot
+from opsconsole.tui.memo import while_shown
 from opsconsole.tui.theme import Glyphs
 
 YOUNG_S = 300.0  # a replica that serves for less long still warms its cache
@@ -84,7 +84,7 @@ def by_replica(replicas: Sequence[ReplicaView], most: int = 2) -> dict[str, floa
     return found
 
 
-@per_snapshot
+@while_shown
 def found(snapshot: FleetSnapshot, glyphs: Glyphs, pool: str = "", text: str = "") -> list[Line]:
     """The same of a tick: of one pool, of what a filter lets through, or of all."""
     holds = compile_filter(text)

@@ -11,6 +11,7 @@ from opsconsole.tui import draw
 from opsconsole.tui import format as fmt
 from opsconsole.tui.cells import Cell, Line, clean, left, line_width, wrap
 from opsconsole.tui.layout import Form, Size, shares
+from opsconsole.tui.memo import while_shown
 from opsconsole.tui.state import ViewState
 from opsconsole.tui.viewmodel import bars, charts, journal, misses, objectives, rows, summary, table
 from opsconsole.tui.viewmodel.frame import Frame, framed_to
@@ -110,6 +111,11 @@ def beside(world: World, replica: ReplicaView | None, look: Look, cells: int) ->
 
 def decided(world: World, snapshot: FleetSnapshot, state: ViewState, look: Look, cells: int, rows: int) -> list[Line]:
     """Decisions newest first, and what the mode does with them."""
+    return list(_decided(world, snapshot, look.lasting, rows))
+
+
+@while_shown
+def _decided(world: World, snapshot: FleetSnapshot, look: Look, rows: int) -> list[Line]:
     entries = journal.decisions(world.journal, regrets=False)[: max(1, rows - 2)]
     several = len(snapshot.pools) > 1
     lines = [journal.line(entry, look, snapshot.mode, several) for entry in entries]
@@ -155,6 +161,11 @@ def _class(slo: SloView) -> Line:
 
 def events(world: World, snapshot: FleetSnapshot, state: ViewState, look: Look, cells: int, rows: int) -> list[Line]:
     """What fires, then what happened, newest first."""
+    return list(_happened(world, look.lasting, rows))
+
+
+@while_shown
+def _happened(world: World, look: Look, rows: int) -> list[Line]:
     firing = [alert for alert in world.alerts if alert.state == "firing"]
     lines = [journal.alert_line(alert, look) for alert in firing[: max(0, rows)]]
     others = [e for e in reversed(world.journal) if not journal.is_decision(e)]

@@ -14,7 +14,7 @@ from typing import Any
 
 from opsconsole.domain.records import FleetSnapshot, ReplicaView
 from opsconsole.tui.filters import compile_filter
-from opsconsole.tui.memo import per_snapshot
+from opsconsole.tui.memo import while_shown
 from opsconsole.tui.state import ViewState
 from opsconsole.tui.viewmodel.columns import descending, order_key
 
@@ -33,7 +33,7 @@ def matching(snapshot: FleetSnapshot, state: ViewState) -> tuple[ReplicaView, ..
     return _matching(snapshot, state.filter)
 
 
-@per_snapshot
+@while_shown
 def _matching(snapshot: FleetSnapshot, text: str) -> tuple[ReplicaView, ...]:
     if not text:
         return snapshot.replicas
@@ -73,7 +73,7 @@ def rows(snapshot: FleetSnapshot, state: ViewState, now: float) -> tuple[Row, ..
     return _rows(snapshot, state.filter, state.group, state.sort, state.reverse, held)
 
 
-@per_snapshot
+@while_shown
 def _rows(
     snapshot: FleetSnapshot, text: str, group: str, sort: str, reverse: bool, held: tuple[str, ...]
 ) -> tuple[Row, ...]:

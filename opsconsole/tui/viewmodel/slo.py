@@ -14,7 +14,7 @@ from opsconsole.tui import format as fmt
 from opsconsole.tui.cells import Cell, Line, clean, fit, left, line_width, right, tail, whole
 from opsconsole.tui.filters import compile_filter
 from opsconsole.tui.layout import Form, Size, form, scrolled, shares
-from opsconsole.tui.memo import per_snapshot
+from opsconsole.tui.memo import while_shown
 from opsconsole.tui.state import ViewState
 from opsconsole.tui.viewmodel import bars, fleet, heat, misses, objectives, outlook, summary
 from opsconsole.tui.viewmodel.frame import Frame, framed_to
@@ -41,7 +41,7 @@ def view(world: World, state: ViewState, look: Look, size: Size) -> Frame:
     return framed_to([*head, *body], foot, size, targets=where, top=top, order=order, rows=len(order))
 
 
-@per_snapshot
+@while_shown
 def _losers(snapshot: FleetSnapshot, text: str) -> tuple[ReplicaView, ...]:
     """What the filter lets through, whoever misses most first."""
     return tuple(sorted(filter(compile_filter(text), snapshot.replicas), key=misses.lost, reverse=True))

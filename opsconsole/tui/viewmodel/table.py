@@ -13,7 +13,7 @@ from opsconsole.domain.records import FleetSnapshot, PoolView, ReplicaView
 from opsconsole.tui import format as fmt
 from opsconsole.tui.cells import Cell, Line, clean, fit, left, right
 from opsconsole.tui.layout import Form, scrolled
-from opsconsole.tui.memo import per_snapshot
+from opsconsole.tui.memo import while_shown
 from opsconsole.tui.state import ViewState
 from opsconsole.tui.viewmodel import columns as col
 from opsconsole.tui.viewmodel.rows import Row, middle
@@ -66,19 +66,27 @@ def body(
         return [], {}, state.top
     cursor = next((i for i, row in enumerate(rows) if row.replica and row.replica.replica == state.selected), None)
     top = scrolled(state.top, cursor, len(rows), height)
-    lines: list[Line] = []
+    shown = tuple(rows[top : top + height])
+    lines = list(_unmarked(world, shown, columns, look.lasting, cells))
     targets: dict[int, str] = {}
-    for offset, row in enumerate(rows[top : top + height]):
-        line = fit(row_line(row, columns, world, state, look), cells)
-        if row.replica is not None:
-            targets[offset] = row.replica.replica
-            if row.replica.replica == state.selected:
-                line = (*line[:-1], Cell(line[-1].text, "text|sel")) if line[-1].text.isspace() else line
-        lines.append(line)
+    for offset, row in enumerate(shown):
+        if row.replica is None:
+            continue
+        targets[offset] = name = row.replica.replica
+        if name == state.selected or name in state.marks:
+            line = fit(row_line(row, columns, world, state, look), cells)
+            bar = name == state.selected and line[-1].text.isspace()
+            lines[offset] = (*line[:-1], Cell(line[-1].text, "text|sel")) if bar else line
     return lines, targets, top
 
 
-@per_snapshot
+@while_shown
+def _unmarked(world: World, shown: Sequence[Row], columns: Columns, look: Look, cells: int) -> tuple[Line, ...]:
+    """The rows as they are under no cursor and without a mark, which a key that moves the cursor does not change."""
+    return tuple(fit(row_line(row, columns, world, ViewState(), look), cells) for row in shown)
+
+
+@while_shown
 def totals(snapshot: FleetSnapshot, columns: Columns, shown: Sequence[ReplicaView]) -> list[Line]:
     """ALL from the pools (merged buckets; latencies only where there is one pool) and median / worst over the rows."""
     only = snapshot.pools[0] if len(snapshot.pools) == 1 else None
@@ -135,6 +143,6 @@ def wanted_columns(form: Form, cells: int, state: ViewState, snapshot: FleetSnap
     return col.chosen(form, cells - 2, state.columns, state.wide, _has_roles(snapshot))
 
 
-@per_snapshot
+@while_shown
 def _has_roles(snapshot: FleetSnapshot) -> bool:
     return any(replica.role for replica in snapshot.replicas)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from opsconsole.domain.records import FleetSnapshot
-from opsconsole.tui.memo import KEPT, per_snapshot
+from opsconsole.tui.memo import KEPT, while_shown
 
 FLEET = FleetSnapshot(1, 2.0, "f", "off")
 
@@ -13,7 +13,7 @@ FLEET = FleetSnapshot(1, 2.0, "f", "off")
 def test_the_same_question_of_the_same_snapshot_is_answered_once() -> None:
     asked: list[tuple[int, str]] = []
 
-    @per_snapshot
+    @while_shown
     def name(snapshot: FleetSnapshot, text: str = "") -> str:
         asked.append((snapshot.tick, text))
         return snapshot.fleet + text
@@ -27,7 +27,7 @@ def test_the_same_question_of_the_same_snapshot_is_answered_once() -> None:
 def test_an_equal_snapshot_is_another_one() -> None:
     seen: list[FleetSnapshot] = []
 
-    @per_snapshot
+    @while_shown
     def tick(snapshot: FleetSnapshot) -> int:
         seen.append(snapshot)
         return snapshot.tick
@@ -40,7 +40,7 @@ def test_an_equal_snapshot_is_another_one() -> None:
 def test_only_the_newest_few_answers_are_kept() -> None:
     asked: list[int] = []
 
-    @per_snapshot
+    @while_shown
     def number(snapshot: FleetSnapshot, value: int) -> int:
         asked.append(value)
         return value
