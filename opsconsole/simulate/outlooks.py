@@ -7,6 +7,8 @@ forecast is up to a minute old, so its leads are counted from now and shortened 
 
 from __future__ import annotations
 
+import hashlib
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,22 +27,36 @@ UNITS = {"requests": "requests/s", "prompt": "prompt tokens/s", "output": "outpu
 Said = dict[str, Floats]  # by column: [origins, leads, levels]; planners: [origins]
 
 
-def forecasts(trace: Trace, needs: tuple[str, ...] = (), cache: Path | None = None, version: str = "") -> Said:
-    """What the forecaster says after each minute of `trace`, by column; read from `cache` where it was made before."""
-    columns = [name for name in UNITS if getattr(trace, name) is not None]
+def forecasts(
+    trace: Trace, needs: tuple[str, ...] = (), cache: Path | None = None, version: str = "", columns: bool = True
+) -> Said:
+    """What the forecaster says after each minute of `trace`, by column, and the planners in `needs`.
+
+    Read from `cache` where the same column was walked before, in whichever trace.
+    """
+    names = [name for name in UNITS if columns and getattr(trace, name) is not None]
     found: Said = {}
-    for name in (*columns, *needs):
-        path = None if cache is None else cache / f"forecast-{trace.digest()}-{name}-{version}.npy"
+    for name in (*names, *needs):
+        path = None if cache is None else cache / f"forecast-{_digest(trace, name)}-{version}.npy"
         if path is not None and path.is_file():
             found[name] = np.load(path)
             continue
         found[name] = _planned(trace, name) if name in PLANNERS else _rolled(trace, name)
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
-            part = path.with_suffix(".part.npy")
+            part = path.with_suffix(f".{os.getpid()}.part.npy")
             np.save(part, found[name])
             part.rename(path)
     return found
+
+
+def _digest(trace: Trace, name: str) -> str:
+    """Of the series that is forecast, and the planner's name where one does it."""
+    planner = name if name in PLANNERS else ""
+    values = trace.requests if planner else getattr(trace, name)
+    found = hashlib.sha256(f"{trace.step!r} {planner}".encode())
+    found.update(np.ascontiguousarray(values, dtype=np.float64).tobytes())
+    return found.hexdigest()[:16]
 
 
 def _rolled(trace: Trace, column: str) -> Floats:

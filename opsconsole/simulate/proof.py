@@ -2,7 +2,7 @@
 
 Cells are filed as they finish, so a run that is stopped goes on where it was, and the report is written again as they
 come, with what has not been run yet named in it. The laws that matter most come first. The trap: two processes must not
-make the same forecast twice, so forecasts come before cells.
+make the same forecast twice, so forecasts come before the cells that read them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from multiprocessing import get_context, parent_process
 from multiprocessing.process import BaseProcess
@@ -24,12 +24,14 @@ from opsconsole.simulate.backtest import Stage, stage
 from opsconsole.simulate.cells import Drawer, forecast_version
 from opsconsole.simulate.html import grid, page
 from opsconsole.simulate.importers import read_trace
+from opsconsole.simulate.outlooks import forecasts
 from opsconsole.simulate.price import Start, price, sentences, to_json
 from opsconsole.simulate.report import Table, table_of
 from opsconsole.simulate.settings import SloBounds
 from opsconsole.simulate.sweep import Bench, Cell, sweep
 from opsconsole.simulate.traces import Trace, shuffled
 from opsconsole.simulate.verdict import COLUMNS, judge, missed, rows
+from policies.registry import REGISTRY
 
 LAWS = (
     "oracle", "keda-epp", "reactive", "predictive", "static", "hpa-ttft", "bound", "hpa-kv", "wva-v2",
@@ -87,19 +89,22 @@ def run_proof(
     groups: list[Group] = [(e, c, tuple(laws)) for c in cold_starts for e in entries]
     groups += [(e, CONTROL_START_S, tuple(law for law in CONTROL_LAWS if law in laws)) for e in controls]
     tasks = [Task(*where, e, c, law) for e, c, some in groups for law in some]
-    tasks.sort(key=lambda task: LAWS.index(task.law) >= FIRST)
+    tasks.sort(key=_turn)
+    first = [Task(*where, e) for e in dict.fromkeys((*entries, *controls))]
+    plain = sum(1 for task in tasks if _turn(task) == 0)
+    tasks[plain:plain] = first if any(_turn(task) for task in tasks) else []
     done: dict[Task, list[Cell]] = {}
     text = ""
     with ProcessPoolExecutor(processes, mp_context=get_context("spawn"), initializer=_begin) as pool:
-        first = [Task(*where, e) for e in dict.fromkeys((*entries, *controls))]
-        for ready in as_completed([pool.submit(_forecast, task) for task in first]):
-            told(f"forecasts of {ready.result()}")
         waiting = {pool.submit(_cells, task): task for task in tasks}
         for future in as_completed(waiting):
             task = waiting[future]
+            if not task.law:
+                told(f"forecasts of {task.entry}")
+                continue
             done[task] = future.result()
             told(f"{task.entry} {task.cold_s:g} s {task.law}: {len(done[task])} cells")
-            if len(done) % EVERY == 0 or len(done) == len(tasks):
+            if len(done) % EVERY == 0 or len(done) == sum(1 for task in tasks if task.law):
                 text = write(out, _tables(groups, done, where))
     return text
 
@@ -130,20 +135,31 @@ def _follow(parent: BaseProcess) -> None:
     os._exit(1)
 
 
-def _forecast(task: Task) -> str:
-    return _stage(task.folder, task.cache, task.entry).load.trace.label
+def _turn(task: Task) -> int:
+    """The laws that matter most come first; among all, those that read a forecast come after the forecasts."""
+    if LAWS.index(task.law) < FIRST:
+        return 1 if task.law == "predictive" else 0
+    return 2
 
 
 def _cells(task: Task) -> list[Cell]:
+    """The cells of a law, or with no law only the forecasts."""
     found = _stage(task.folder, task.cache, task.entry)
+    if not task.law or task.law == "predictive" or REGISTRY[task.law].needs:
+        columns = task.law in ("", "predictive")
+        needs = REGISTRY[task.law].needs if task.law else NEEDS
+        cache = Path(task.cache) / "forecasts"
+        found = replace(found, said=forecasts(found.trace, needs, cache, forecast_version(), columns))
+    if not task.law:
+        return []
     bench = Bench(found, task.cold_s, SloBounds(), drawer=Drawer(Path(task.cache) / "cells"))
     return list(sweep(bench, task.law))
 
 
 @lru_cache(maxsize=3)
 def _stage(folder: str, cache: str, entry: Entry) -> Stage:
-    trace = _trace(Path(folder), entry)
-    return stage(trace, needs=NEEDS, cache=Path(cache) / "forecasts", version=forecast_version())
+    """Without forecasts."""
+    return stage(_trace(Path(folder), entry), forecast=False)
 
 
 def _trace(folder: Path, entry: Entry) -> Trace:

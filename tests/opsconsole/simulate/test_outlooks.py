@@ -33,10 +33,13 @@ def test_what_is_said_depends_on_nothing_later() -> None:
 def test_forecasts_are_kept_and_read_again(tmp_path: Path) -> None:
     trace = wave(360)
     first = forecasts(trace, ("kalman",), tmp_path, "v1")
-    files = sorted(path.name for path in tmp_path.iterdir())
-    assert files == [f"forecast-{trace.digest()}-{name}-v1.npy" for name in ("kalman", "requests")]
-    np.save(tmp_path / files[1], np.zeros_like(first["requests"]))
+    (kalman,) = (path for path in tmp_path.iterdir() if np.load(path).ndim == 1)
+    (columns,) = (path for path in tmp_path.iterdir() if path != kalman)
+    np.save(columns, np.zeros_like(first["requests"]))
     assert not forecasts(trace, (), tmp_path, "v1")["requests"].any()
+    with_tokens = replace(trace, name="other", prompt=trace.requests * 9.0, output=trace.requests * 5.0)
+    assert not forecasts(with_tokens, (), tmp_path, "v1")["requests"].any()  # the same series in another trace
+    assert set(forecasts(trace, ("kalman",), tmp_path, "v1", columns=False)) == {"kalman"}
     assert forecasts(trace, (), tmp_path, "v2")["requests"].any()
 
 
