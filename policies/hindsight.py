@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from policies.capacity import INSIDE
 from policies.limits import bounds
@@ -26,7 +26,7 @@ PRIOR = 100.0  # leads of evidence that weigh as much as the prior
 PRIOR_MISS = 0.8  # of what lies above a level is missed, before there is evidence; as on two LLM traces
 SPARE = 0.9  # of the misses the target allows, what a cheaper level may use before it is taken
 WANTED, TALLY, LEVEL, LOAD, LIVED = "level-wanted", "level-tally", "level", "level-load", "level-lived"
-MOST_OFF = 1.75  # times more or fewer misses than reckoned that what was measured may say
+MOST_OFF = 2.0  # times more or fewer misses than reckoned that what was measured may say
 
 # Of a level: how many must be started now, and how many are needed within the leads in which none is given back.
 Wants = Callable[[float], tuple[int, float]]
@@ -81,7 +81,7 @@ def in_force(memory: Memory, target: float) -> Choice:
         return prior(target, LEVELS)
     return Choice(
         level,
-        f"{fine_percent(level)} as the cheapest for a target of {fine_percent(target)}: in {number(span / 3600)} h of "
+        f"{fine_percent(level)} as the cheapest for a target of {fine_percent(target)}: in {number(span / 60)} min of "
         f"backtest {fine_percent(attained)} with {number(held)} replicas",
     )
 
@@ -102,9 +102,11 @@ def learn(picture: Picture, memory: Memory, wants: Wants, target: float) -> Memo
     elif rows[0][0] <= now - picture.lead_s + 1e-6:
         keep = 0.5 ** (passed / (HALF_LIFE * picture.lead_s))
         held = [_held(rows, now, picture, place) for place in range(len(LEVELS))]
+        place = LEVELS.index(in_force(memory, target).level)
+        before = tallies[place]
         tallies = tuple(t.after(mean, h, passed, keep) for t, h in zip(tallies, held, strict=True))
         memory = memory.with_rows(TALLY, tuple(_row(now, t) for t in tallies))
-        memory = _lived(picture, memory, mean, passed, keep)
+        memory = _lived(picture, memory, before, tallies[place], keep)
     fresh = tuple(_wanted(rows, picture, place, wants(level), mean) for place, level in enumerate(LEVELS))
     kept = picture.lead_s + situation.limits.stabilise_down_s + every
     rows = (*(row for row in rows if row[0] >= now - kept), (now, *fresh))
@@ -147,29 +149,29 @@ def _held(rows: tuple[Row, ...], now: float, picture: Picture, place: int) -> fl
     return min(stood)
 
 
-def _lived(picture: Picture, memory: Memory, worth: float, passed: float, keep: float) -> Memory:
-    """What the fleet as it was is reckoned to have missed, and what it was measured to have missed."""
-    slo, now = picture.situation.slo, picture.situation.now
-    if slo.attainment_low is None or slo.attainment_high is None or not picture.live:
+def _lived(picture: Picture, memory: Memory, before: Tally, after: Tally, keep: float) -> Memory:
+    """What the level in force is reckoned to have missed, and what the fleet was measured to have missed meanwhile."""
+    slo = picture.situation.slo
+    if slo.attainment_low is None or slo.attainment_high is None:
         return memory
     rows = memory.series(LIVED)
-    reckoned, measured = (Tally(0.0, *row[1:]) for row in rows) if rows else (Tally(0.0), Tally(0.0))
-    reckoned = reckoned.after(worth, float(len(picture.live)), passed, keep)
-    met = (slo.attainment_low + slo.attainment_high) / 2
-    measured = replace(reckoned, met=measured.met * keep + met * worth * passed)
-    return memory.with_rows(LIVED, tuple((now, *_row(now, t)[2:]) for t in (reckoned, measured)))
+    span, total, reckoned, measured = rows[0][1:] if rows else (0.0, 0.0, 0.0, 0.0)
+    offered, met = after.offered - keep * before.offered, after.met - keep * before.met
+    missed = offered * (1.0 - (slo.attainment_low + slo.attainment_high) / 2)
+    passed = after.span_s - keep * before.span_s
+    sums = (span * keep + passed, total * keep + offered, reckoned * keep + offered - met, measured * keep + missed)
+    return memory.with_rows(LIVED, ((picture.situation.now, *(round(value, 3) for value in sums)),))
 
 
 def times(memory: Memory, target: float, prior_s: float) -> float:
     """How many times the reckoned misses were measured; 1 without evidence, and within bounds with it."""
     rows = memory.series(LIVED)
-    if not rows:
+    if not rows or rows[0][2] <= 0:
         return 1.0
-    reckoned, measured = (Tally(0.0, *row[1:]) for row in rows)
-    weight = prior_s / (reckoned.span_s + prior_s) * (1.0 - target)
-    share = reckoned.span_s / (reckoned.span_s + prior_s)
-    found = (measured.missed * share + weight) / (reckoned.missed * share + weight)
-    return min(MOST_OFF, max(1.0 / MOST_OFF, found))
+    _, span, total, reckoned, measured = rows[0]
+    prior = prior_s / (span + prior_s) * (1.0 - target)
+    share = span / (span + prior_s) / total
+    return min(MOST_OFF, max(1.0 / MOST_OFF, (measured * share + prior) / (reckoned * share + prior)))
 
 
 def _choose(memory: Memory, tallies: tuple[Tally, ...], target: float, picture: Picture) -> Memory:

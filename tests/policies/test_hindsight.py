@@ -105,7 +105,7 @@ def test_a_forecast_that_was_too_wide_is_bought_at_a_cheaper_level(situation: Ma
     memory = lived(situation, told(4, 6, 9, 10), lambda _: 3.0, 700)
     found = in_force(memory, 0.99)
     assert found.level < 0.99
-    assert "as the cheapest for a target of 99 %: in 2.21 h" in found.text
+    assert "as the cheapest for a target of 99 %: in 133 min" in found.text
     result, _ = asked(replace(situation(4, capacity=EACH), slo=SloFacts(target=0.99), lead_s=60.0,
                               outlooks={"requests/s": told(4, 6, 9, 10)}), memory)  # fmt: skip
     assert found.text in result.text
