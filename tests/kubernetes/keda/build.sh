@@ -25,13 +25,12 @@ exec 9>"$cache/lock"
 command -v flock >/dev/null && flock 9
 [ -x "$folder/adapter" ] && { echo "$folder"; exit 0; }
 work=$(mktemp -d "$cache/building.XXXXXX")
-trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
+trap 'rm -rf "$work"' EXIT
 version=$(go list -m -f '{{.Version}}' github.com/kedacore/keda/v2)
 echo "Building KEDA $version; twelve minutes the first time." >&2
 CGO_ENABLED=0 go build -trimpath -ldflags "-s -w" -o "$work/" \
     github.com/kedacore/keda/v2/cmd/operator github.com/kedacore/keda/v2/cmd/adapter >&2
-cp -r "$(go list -m -f '{{.Dir}}' github.com/kedacore/keda/v2)/config/crd/bases" "$work/crd"
-chmod -R u+w "$work/crd"
+cp -r --no-preserve=mode "$(go list -m -f '{{.Dir}}' github.com/kedacore/keda/v2)/config/crd/bases" "$work/crd"
 chmod 755 "$work"
 mv -T "$work" "$folder"
 echo "$folder"
