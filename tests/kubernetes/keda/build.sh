@@ -30,7 +30,8 @@ version=$(go list -m -f '{{.Version}}' github.com/kedacore/keda/v2)
 echo "Building KEDA $version; twelve minutes the first time." >&2
 CGO_ENABLED=0 go build -trimpath -ldflags "-s -w" -o "$work/" \
     github.com/kedacore/keda/v2/cmd/operator github.com/kedacore/keda/v2/cmd/adapter >&2
-cp -r --no-preserve=mode "$(go list -m -f '{{.Dir}}' github.com/kedacore/keda/v2)/config/crd/bases" "$work/crd"
+mkdir "$work/crd"  # files of the module cache are read-only, and so would be their copies
+install -m 644 "$(go list -m -f '{{.Dir}}' github.com/kedacore/keda/v2)"/config/crd/bases/*.yaml "$work/crd"
 chmod 755 "$work"
 mv -T "$work" "$folder"
 echo "$folder"
