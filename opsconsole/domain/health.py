@@ -7,10 +7,15 @@ shown while no counter moves is neither load nor idleness.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
+from opsconsole.domain.ranks import Standing, stalled
 from opsconsole.domain.records import ReplicaState, Sample
 from opsconsole.errors import SourceError, SourceErrorKind
+
+# engines that need more patience: older SGLang publishes idle gauges only this often, a prompt on a CPU takes long
+FROZEN_AFTER_S = {"sglang": 30.0, "opsconsole": 60.0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +30,6 @@ class HealthLimits:
     stale_after_s: float = 15.0
     down_after_s: float = 60.0
     frozen_after_s: float = 15.0  # counters still while gauges show load
-    frozen_sglang_s: float = 30.0  # older SGLang publishes idle gauges only this often
     start_grace_s: float = 600.0  # a replica that never answered may still be starting
 
 
@@ -46,6 +50,7 @@ class Facts:
     still_pages: int = 0
     streams: int | None = None
     conflict: str | None = None  # why its counters cannot be believed at all
+    ranks: Mapping[str, Standing] = field(default_factory=dict)  # of several data-parallel ranks
 
     @property
     def age(self) -> float | None:
@@ -119,13 +124,13 @@ def _unbelievable(facts: Facts, bounds: HealthLimits) -> Judgement | None:
     if facts.conflict is not None:
         return ReplicaState.STALE, facts.conflict
     sample = facts.sample
-    if sample is None or facts.still_since is None or facts.still_pages < 2:
+    if sample is None:
         return None
-    still = facts.at - facts.still_since
-    wait = bounds.frozen_sglang_s if sample.engine == "sglang" else bounds.frozen_after_s
-    if still < wait:
-        return None
-    return ReplicaState.STALE, f"gauges stand still: {_gauges(sample)} but no counter moved for {still:.0f} s"
+    wait = FROZEN_AFTER_S.get(sample.engine or "", bounds.frozen_after_s)
+    if facts.still_since is not None and facts.still_pages >= 2 and (still := facts.at - facts.still_since) >= wait:
+        return ReplicaState.STALE, f"gauges stand still: {_gauges(sample)} but no counter moved for {still:.0f} s"
+    hanging = stalled(facts.ranks, sample.at, wait)
+    return (ReplicaState.STALE, _hanging_words(hanging)) if hanging else None
 
 
 def _loaded(facts: Facts, bounds: HealthLimits) -> Judgement | None:
@@ -144,6 +149,11 @@ def _loaded(facts: Facts, bounds: HealthLimits) -> Judgement | None:
     if kv is not None and kv >= bounds.hot_kv:
         return ReplicaState.HOT, f"KV {kv:.0%} >= {bounds.hot_kv:.0%}"
     return None
+
+
+def _hanging_words(ranks: Mapping[str, float]) -> str:
+    who = f"rank {next(iter(ranks))} stands" if len(ranks) == 1 else f"ranks {', '.join(ranks)} stand"
+    return f"{who} still with load for {min(ranks.values()):.0f} s while others move"
 
 
 def _gauges(sample: Sample) -> str:

@@ -45,6 +45,16 @@ class Buckets:
 
 
 @dataclass(frozen=True, slots=True)
+class RankLoad:
+    """One data-parallel rank of a replica, where the page tells several apart."""
+
+    rank: str
+    running: float | None = None
+    waiting: float | None = None
+    steps: float | None = None  # tokens and completions together: a counter that moves with the rank's own steps
+
+
+@dataclass(frozen=True, slots=True)
 class Sample:
     """One replica's metrics page, normalised. Counters are totals since the process started."""
 
@@ -90,6 +100,7 @@ class Sample:
     gpus: Mapping[str, float] | None = None  # shown, never scaled on
     flags: tuple[str, ...] = ()  # hazards seen, as named in the cases of the dialects
     unknown: tuple[tuple[str, str], ...] = ()  # (field, why it is unknown)
+    ranks: tuple[RankLoad, ...] = ()  # only where there are two or more
 
 
 @dataclass(frozen=True, slots=True)

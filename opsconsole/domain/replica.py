@@ -163,6 +163,7 @@ def _state(
         still_pages=track.still_pages,
         streams=_streams(sample),
         conflict=track.conflict,
+        ranks=track.ranks,
     )
     return judge(facts, options.health)
 

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from opsconsole.domain.counters import Counter, Point, advanced, alternates, increase, restarted
 from opsconsole.domain.histogram import add, discard_reason, observed_between
+from opsconsole.domain.ranks import Standing, stood
 from opsconsole.domain.records import Buckets, Sample
 
 COUNTERS = (
@@ -59,6 +60,7 @@ class Track:
     starts: tuple[float, ...] = ()  # process starts seen, newest last
     still_since: float | None = None
     still_pages: int = 0
+    ranks: Mapping[str, Standing] = field(default_factory=dict)  # only where a page tells several
     # what `window` has worked out: a tick asks three times for the same
     windows: dict[tuple[str, float], Buckets | None] = field(default_factory=dict, compare=False, repr=False)
 
@@ -79,7 +81,8 @@ class Track:
         bases, histograms = self._histograms(sample, again)
         mark = Mark(sample.at, totals, sample.waiting, _inside(sample), histograms, sample.slo_outcomes is not None)
         since, pages = self._stillness(sample, totals)
-        return Track(self._marks(mark, keep_s), sample, counters, bases, self._starts(sample), since, pages)
+        ranks = stood(self.ranks, sample) if sample.ranks else _NO_RANKS
+        return Track(self._marks(mark, keep_s), sample, counters, bases, self._starts(sample), since, pages, ranks)
 
     @property
     def conflict(self) -> str | None:
@@ -229,6 +232,7 @@ class Track:
 
 
 _time = attrgetter("at")
+_NO_RANKS: Mapping[str, Standing] = {}
 _WORKED_OUT = 64  # a replica that is silent has no new track for days, and every tick asks for another window
 
 

@@ -1,4 +1,4 @@
-"""What only several pages tell: gauges that froze, an engine that changed, workers that alternate behind one address.
+"""What only several pages tell: gauges that froze, a rank that hangs, an engine that changed, workers that alternate.
 
 Pure folds over samples of one replica. It must not judge health; it only adds flags to a sample. The trap: load
 without movement is normal for a few seconds (one long prefill), so a gauge is called frozen by scrapes and by time.
@@ -7,12 +7,14 @@ without movement is normal for a few seconds (one long prefill), so a gauge is c
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from opsconsole.domain.counters import alternates, restarted
+from opsconsole.domain.ranks import Standing, stalled, stood
 from opsconsole.domain.records import Sample
 
 FROZEN_FLAG = "stale_or_stalled"
+RANK_FLAG = "rank_stalled"
 WORKERS_FLAG = "multi_worker_registry"
 CHANGED_FLAG = "engine_changed"
 FROZEN_SCRAPES = 2  # pages that show the same counters
@@ -37,6 +39,7 @@ class Continuity:
     starts: tuple[float, ...] = ()
     changed_at: float | None = None
     changed_from: str | None = None
+    ranks: Mapping[str, Standing] = field(default_factory=dict)
 
 
 def follow(memory: Continuity, sample: Sample, freeze_s: Mapping[str, float]) -> tuple[Continuity, Sample]:
@@ -44,9 +47,13 @@ def follow(memory: Continuity, sample: Sample, freeze_s: Mapping[str, float]) ->
     memory = _engine(memory, sample)
     memory = _movement(memory, sample)
     memory = _starts(memory, sample)
+    if sample.ranks or memory.ranks:
+        memory = replace(memory, ranks=stood(memory.ranks, sample))
     flags = list(sample.flags)
     if is_frozen(memory, sample, freeze_s):
         flags.append(FROZEN_FLAG)
+    if memory.ranks and stalled(memory.ranks, sample.at, _patience(sample, freeze_s)):
+        flags.append(RANK_FLAG)
     if alternates(memory.starts):
         flags.append(WORKERS_FLAG)
     if memory.changed_at == sample.at:
@@ -59,8 +66,11 @@ def is_frozen(memory: Continuity, sample: Sample, freeze_s: Mapping[str, float])
     loaded = any((gauge or 0.0) > 0 for gauge in (sample.running, sample.waiting))
     if not loaded or memory.unmoved_since is None or memory.unmoved_pages < FROZEN_SCRAPES:
         return False
-    patience = freeze_s.get(sample.engine or "", DEFAULT_FREEZE_S)
-    return sample.at - memory.unmoved_since >= patience
+    return sample.at - memory.unmoved_since >= _patience(sample, freeze_s)
+
+
+def _patience(sample: Sample, freeze_s: Mapping[str, float]) -> float:
+    return freeze_s.get(sample.engine or "", DEFAULT_FREEZE_S)
 
 
 def _engine(memory: Continuity, sample: Sample) -> Continuity:

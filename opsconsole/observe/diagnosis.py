@@ -15,7 +15,7 @@ from opsconsole.domain import histogram
 from opsconsole.domain.counters import advance, alternates, restarted
 from opsconsole.domain.records import Buckets
 from opsconsole.errors import SourceErrorKind
-from opsconsole.observe.continuity import FROZEN_FLAG, WORKERS_FLAG, Continuity, follow
+from opsconsole.observe.continuity import FROZEN_FLAG, RANK_FLAG, WORKERS_FLAG, Continuity, follow
 from opsconsole.observe.dialects import DIALECTS
 from opsconsole.observe.dialects.normalise import read
 from opsconsole.observe.dialects.reading import Reading, to_sample
@@ -287,7 +287,7 @@ def _followed_flags(good: Sequence[Reads], times: Sequence[float]) -> list[str]:
         if page.reading is not None:
             memory, sample = follow(memory, to_sample(page.reading, at, ""), _FREEZE_S)
             flags = list(sample.flags)
-    return [flag for flag in flags if flag in (FROZEN_FLAG, WORKERS_FLAG)] + (
+    return [flag for flag in flags if flag in (FROZEN_FLAG, RANK_FLAG, WORKERS_FLAG)] + (
         ["engine_changed"] if memory.changed_at is not None else []
     )
 

@@ -25,6 +25,8 @@ Slots = dict[tuple[str, str], list[int]]
 _NOWHERE: list[int] = []
 _VALUE_PARTS = ("total", "")
 _PLAIN = (Kind.GAUGE, Kind.COUNTER, Kind.LEVEL)
+LOAD = frozenset({"running", "waiting"})
+STEPS = frozenset({"prompt_tokens", "generation_tokens", "finished", "finished_total"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,7 @@ class Binding:
     model: str | None = None
     versions: str = ""
     ranks: int | None = None
+    by_rank: tuple[tuple[str, tuple[Bound, ...]], ...] = ()  # load and steps of each, where there are two or more
     wrapped_by: str | None = None
     flags: tuple[str, ...] = ()
     repeated: bool = False  # a key is there twice; the last stands
@@ -112,13 +115,13 @@ def _has_label(dialect: Dialect, places: Slots, series: Sequence[Series]) -> boo
     return any(label in labels and value in ("", labels[label]) for labels in firsts)
 
 
-def _fields(dialect: Dialect, places: Slots, series: Sequence[Series]) -> tuple[Bound, ...]:
-    found = []
-    for row in dialect.fields:
-        bound = _field(row, dialect, places, series)
-        if bound is not None:
-            found.append(bound)
-    return tuple(found)
+def _fields(
+    dialect: Dialect, places: Slots, series: Sequence[Series], names: frozenset[str] | None = None
+) -> tuple[Bound, ...]:
+    """All fields of a table that are on the page, or those named."""
+    rows = [row for row in dialect.fields if names is None or row.name in names]
+    found = [_field(row, dialect, places, series) for row in rows]
+    return tuple(bound for bound in found if bound is not None)
 
 
 def _field(row: Field, dialect: Dialect, places: Slots, series: Sequence[Series]) -> Bound | None:
@@ -215,7 +218,27 @@ class _Identity:
             if model and model != "undefined" and model not in self.models:
                 self.models.append(model)
         if tells_load:
-            self.ranks.add("/".join(labels.get(label, "") for label in self.dialect.rank_labels))
+            self.ranks.add(_rank(series, self.dialect))
+
+
+def _rank(series: Series, dialect: Dialect) -> str:
+    return "/".join(series.labels.get(label, "") for label in dialect.rank_labels)
+
+
+def _by_rank(
+    ranks: set[str], dialect: Dialect, places: Slots, series: Sequence[Series]
+) -> tuple[tuple[str, tuple[Bound, ...]], ...]:
+    """Each rank's own fields, as if it were alone on the page."""
+    named = sorted((rank for rank in ranks if rank.strip("/")), key=lambda rank: (len(rank), rank))
+    if len(named) < 2:
+        return ()
+    own: dict[str, Slots] = {rank: {} for rank in named}
+    for slot, found in places.items():
+        for index in found:
+            rank = _rank(series[index], dialect)
+            if rank in own:
+                own[rank].setdefault(slot, []).append(index)
+    return tuple((rank, _fields(dialect, own[rank], series, LOAD | STEPS)) for rank in named)
 
 
 def _identified(made: Binding, dialect: Dialect, places: Slots, series: Sequence[Series]) -> Binding:
@@ -235,6 +258,7 @@ def _identified(made: Binding, dialect: Dialect, places: Slots, series: Sequence
         model=seen.models[0] if seen.models else None,
         versions=version_range(dialect, {bound.row.name: bound.name.family for bound in reversed(made.fields)}),
         ranks=len(seen.ranks) or None,
+        by_rank=_by_rank(seen.ranks, dialect, places, series),
         wrapped_by=seen.wrapped_by,
         flags=tuple(seen.flags),
     )

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from opsconsole.domain.records import Sample
+from opsconsole.domain.records import RankLoad, Sample
 from opsconsole.observe.dialects import DIALECTS, hazards
-from opsconsole.observe.dialects.binding import Binding, Bound, Places, bind
+from opsconsole.observe.dialects.binding import STEPS, Binding, Bound, Places, bind
 from opsconsole.observe.dialects.collapse import (
     SENTINEL,
     Row,
@@ -70,8 +70,19 @@ def _read_engine(reading: Reading, main: Dialect, bound: Binding, page: Page) ->
     reading.engine, reading.title, reading.versions = main.engine, main.title, bound.versions
     _read_fields(reading, bound.fields, main, page)
     reading.model, reading.ranks, reading.wrapped_by = bound.model, bound.ranks, bound.wrapped_by
+    if bound.by_rank:
+        reading.by_rank = tuple(_rank_load(rank, fields, main, page) for rank, fields in bound.by_rank)
     for flag in bound.flags:
         reading.flag(flag)
+
+
+def _rank_load(rank: str, fields: Sequence[Bound], dialect: Dialect, page: Page) -> RankLoad:
+    """What one rank tells of itself; its steps are unknown where any part of them is."""
+    own = Reading()
+    _read_fields(own, fields, dialect, page)
+    told = [value for name in STEPS if (value := own.number(name)) is not None]
+    steps = sum(told) if told and STEPS.isdisjoint(own.unknown) else None
+    return RankLoad(rank, own.number("running"), own.number("waiting"), steps)
 
 
 def _infos(bound: Binding, page: Page) -> list[Row]:

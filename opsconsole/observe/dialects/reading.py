@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from opsconsole.domain.records import Buckets, Sample
+from opsconsole.domain.records import Buckets, RankLoad, Sample
 
 
 @dataclass(slots=True)
@@ -29,6 +29,7 @@ class Reading:
     unknown: dict[str, str] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)  # field -> the family it was read from
     auxiliary: tuple[str, ...] = ()  # what else speaks on the page
+    by_rank: tuple[RankLoad, ...] = ()  # where there are two or more
 
     def number(self, name: str) -> float | None:
         value = self.values.get(name)
@@ -100,6 +101,7 @@ def to_sample(reading: Reading, at: float, replica: str) -> Sample:
         gpus=_gpus(reading),
         flags=tuple(reading.flags),
         unknown=tuple(reading.unknown.items()),
+        ranks=reading.by_rank,
         **told,
     )
 

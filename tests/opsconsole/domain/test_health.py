@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from opsconsole.domain.health import Facts, HealthLimits, judge
+from opsconsole.domain.ranks import Standing
 from opsconsole.domain.records import ReplicaState, Sample
 from opsconsole.errors import SourceError, SourceErrorKind
 
@@ -133,6 +134,33 @@ REFUSED = SourceErrorKind.REFUSED
             S.OK,
             "3 running, queue 0, KV 40%",
             id="sglang publishes slowly",
+        ),
+        pytest.param(
+            Facts(NOW, page(engine="opsconsole"), still_since=NOW - 40, still_pages=9),
+            S.OK,
+            "3 running, queue 0, KV 40%",
+            id="a long prompt on a CPU",
+        ),
+        pytest.param(
+            Facts(NOW, page(), ranks={"0": Standing(9.0, NOW - 1, NOW - 1), "1": Standing(5.0, None, NOW - 21)}),
+            S.STALE,
+            "rank 1 stands still with load for 20 s while others move",
+            id="a rank that hangs behind one that moves",
+        ),
+        pytest.param(
+            Facts(
+                NOW,
+                page(engine="sglang"),
+                ranks={
+                    "0": Standing(9.0, NOW - 1, None),
+                    "1": Standing(5.0, None, NOW - 41),
+                    "2": Standing(5.0, NOW - 36, NOW - 36),
+                    "3": Standing(5.0, NOW - 20, NOW - 20),
+                },
+            ),
+            S.STALE,
+            "ranks 1, 2 stand still with load for 35 s while others move",
+            id="two ranks that hang, and one not yet",
         ),
         pytest.param(
             Facts(NOW, page(), conflict="two processes"),

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
-from opsconsole.domain.records import Sample
-from opsconsole.observe.continuity import CHANGED_FLAG, FROZEN_FLAG, WORKERS_FLAG, Continuity, follow
+from opsconsole.domain.health import FROZEN_AFTER_S, HealthLimits
+from opsconsole.domain.records import RankLoad, Sample
+from opsconsole.observe.continuity import CHANGED_FLAG, FROZEN_FLAG, RANK_FLAG, WORKERS_FLAG, Continuity, follow
+from opsconsole.observe.dialects import DIALECTS
 
 PATIENCE = {"vllm": 15.0, "sglang": 30.0}
 
@@ -72,3 +74,17 @@ def test_a_restart_is_not_two_workers_but_a_start_that_returns_is() -> None:
         page(i, process_start=start, output_tokens=float(i)) for i, start in enumerate((1000.0, 1007.0, 1000.0))
     ]
     assert followed(*alternating)[-1] == (WORKERS_FLAG,)
+
+
+def test_a_rank_that_hangs_beside_one_that_moves_is_flagged_though_the_sum_moves() -> None:
+    def ranked(at: float) -> Sample:
+        ranks = (RankLoad("0", 3.0, 0.0, 100.0 + at), RankLoad("1", 2.0, 0.0, 50.0))
+        return page(at, output_tokens=150.0 + at, ranks=ranks)
+
+    assert followed(*map(ranked, (0, 5, 10, 15))) == [(), (), (), (RANK_FLAG,)]
+    assert followed(*map(ranked, (0, 5, 10)), page(15, output_tokens=165.0))[-1] == ()
+
+
+def test_flags_and_states_have_the_same_patience_with_every_engine() -> None:
+    for dialect in DIALECTS:
+        assert dialect.freeze_s == FROZEN_AFTER_S.get(dialect.engine, HealthLimits().frozen_after_s)

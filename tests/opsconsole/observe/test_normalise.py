@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from opsconsole.domain.records import Buckets
+from opsconsole.domain.records import Buckets, RankLoad
 from opsconsole.observe.dialects import DIALECTS
 from opsconsole.observe.dialects.names import NameIndex, fold
 from opsconsole.observe.dialects.normalise import new_memo, normalise, read
@@ -345,3 +345,60 @@ def test_a_histogram_in_another_unit_becomes_seconds() -> None:
     text = 'mine_ttft_ms_bucket{le="500"} 3\nmine_ttft_ms_bucket{le="+Inf"} 4\nmine_ttft_ms_sum 1000\n'
     found = read(scan(text, SeriesMemo(NameIndex((table,)))), None, (table,))
     assert found.buckets("ttft") == Buckets((0.5, math.inf), (3.0, 4.0), 1.0)
+
+
+_TWO_RANKS = (
+    'vllm:num_requests_running{engine="10",model_name="m"} 1\n'
+    'vllm:num_requests_running{engine="9",model_name="m"} 3\n'
+    'vllm:num_requests_waiting{engine="10",model_name="m"} 0\n'
+    'vllm:num_requests_waiting{engine="9",model_name="m"} 2\n'
+    'vllm:generation_tokens_total{engine="10",model_name="m"} 7\n'
+    'vllm:generation_tokens_total{engine="9",model_name="m"} 40\n'
+    'vllm:request_success_total{engine="9",finished_reason="stop",model_name="m"} 4\n'
+    'vllm:request_success_total{engine="9",finished_reason="length",model_name="m"} 1\n'
+    'vllm:request_success_total{engine="10",finished_reason="stop",model_name="m"} 2\n'
+)
+
+
+def test_ranks_are_told_apart_with_their_load_and_steps_and_added_for_the_replica() -> None:
+    sample = normalise(scan(_TWO_RANKS, MEMO), 1.0, "r")
+    assert sample.ranks == (RankLoad("9", 3.0, 2.0, 45.0), RankLoad("10", 1.0, 0.0, 9.0))
+    assert (sample.running, sample.output_tokens, sample.requests_finished) == (4.0, 47.0, 7.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "steps"),
+    [
+        pytest.param(_TWO_RANKS.replace('"m"} 7\n', '"m"} NaN\n'), (45.0, None), id="NaN"),
+        pytest.param(_TWO_RANKS + "vllm:generation_tokens_total{ 7\n", (None, None), id="damaged"),
+        pytest.param("".join(_TWO_RANKS.splitlines(keepends=True)[:4]), (None, None), id="no counters"),
+        pytest.param(
+            _TWO_RANKS.replace('engine="9"', 'engine="9",pid="1"')
+            + 'vllm:generation_tokens_total{engine="9",model_name="m",pid="2"} 39\n',
+            (45.0, 9.0),
+            id="copies are not added",
+        ),
+    ],
+)
+def test_the_steps_of_a_rank_are_whole_or_unknown(text: str, steps: tuple[float | None, ...]) -> None:
+    assert tuple(rank.steps for rank in normalise(scan(text, MEMO), 1.0, "r").ranks) == steps
+
+
+def test_one_rank_and_series_without_a_rank_are_no_ranks() -> None:
+    for text in (_TWO_RANKS.replace('"10"', '"9"'), _TWO_RANKS.replace('engine="10"', 'engine=""')):
+        assert normalise(scan(text, MEMO), 1.0, "r").ranks == ()
+
+
+def test_ranks_of_sglang_are_those_of_dp_rank_and_not_of_its_tensor_parallel_copies() -> None:
+    lines = [
+        f'sglang:{family}{{dp_rank="{dp}",tp_rank="{tp}",model_name="m"{extra}}} {value}\n'
+        for dp, values in enumerate(((4, 100), (2, 50)))
+        for tp in (0, 1)
+        for family, extra, value in (
+            ("num_running_reqs", "", values[0]),
+            ("num_queue_reqs", "", 0),
+            ("realtime_tokens_total", ',mode="decode"', values[1]),
+        )
+    ]
+    found = normalise(scan("".join(lines), MEMO), 1.0, "r").ranks
+    assert found == (RankLoad("0", 4.0, 0.0, 100.0), RankLoad("1", 2.0, 0.0, 50.0))
