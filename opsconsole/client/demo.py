@@ -20,7 +20,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from opsconsole.client.demo_agent import DemoAgent
-from opsconsole.client.demo_extras import FINDINGS, log_of, prefixes
+from opsconsole.client.demo_extras import FINDINGS, budgets, log_of, prefixes
 from opsconsole.client.demo_views import forecasts
 from opsconsole.clock import Clock, SystemClock
 from opsconsole.domain.records import FleetSnapshot, HoldView
@@ -48,6 +48,7 @@ class DemoApi:
                 Route("/v1/alerts", self._alerts, methods=get),
                 Route("/v1/findings", self._findings, methods=get),
                 Route("/v1/holds", self._holds, methods=get),
+                Route("/v1/budgets", self._budgets, methods=get),
                 Route("/v1/prefixes", self._prefixes, methods=get),
                 Route("/v1/logs", self._logs, methods=get),
                 Route("/v1/plans", self._plan, methods=post),
@@ -130,6 +131,9 @@ class DemoApi:
 
     async def _holds(self, request: Request) -> Response:
         return _items(self._agent.holds)
+
+    async def _budgets(self, request: Request) -> Response:
+        return _items(list(budgets(self._agent.advance())))
 
     async def _prefixes(self, request: Request) -> Response:
         return _items(list(prefixes(self._agent.world)))

@@ -1,4 +1,4 @@
-"""What the demo tells beside its ticks: shared prefixes, a finding of the linter, and the log of a replica.
+"""What the demo tells beside its ticks: shared prefixes, a lint finding, a month of each objective, a replica's log.
 
 It must not step the world. The trap: names come from a caller here too, so a replica that is not there is an error as
 with a real agent.
@@ -7,9 +7,11 @@ with a real agent.
 from __future__ import annotations
 
 from opsconsole.client.demo_world import DemoWorld, phase_of
-from opsconsole.domain.records import PrefixView
+from opsconsole.domain.budget import MINUTE_S, MONTH_S
+from opsconsole.domain.records import BudgetView, FleetSnapshot, Interval, PrefixView
 from opsconsole.errors import UsageError
 
+KEPT_SHARE = 0.38  # of the month's budget
 SHARED = (
     ("9f3c21aa", 1792.0, 5, 40),
     ("77b10d4e", 3392.0, 3, 12),
@@ -26,6 +28,20 @@ def prefixes(world: DemoWorld) -> tuple[PrefixView, ...]:
         PrefixView(prefix, tokens, int(since * share / 10) + forks, forks, tuple(names[: 1 + share]), world.at - share)
         for prefix, tokens, share, forks in SHARED
     )
+
+
+def budgets(snapshot: FleetSnapshot) -> tuple[BudgetView, ...]:
+    """A pretended month behind each objective: most of the budget is spent, none of it overdrawn."""
+    found = []
+    for pool in snapshot.pools:
+        for slo in pool.slos:
+            asked = (pool.request_rate or 0.0) * MONTH_S
+            met = slo.target + (1 - slo.target) * KEPT_SHARE
+            found.append(BudgetView(
+                pool.pool, slo.name, slo.target, snapshot.at - MONTH_S, snapshot.at, int(MONTH_S / MINUTE_S), asked,
+                Interval(met, met), Interval(KEPT_SHARE, KEPT_SHARE),
+            ))  # fmt: skip
+    return tuple(found)
 
 
 def log_of(world: DemoWorld, name: str) -> list[str]:

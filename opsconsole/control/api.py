@@ -19,6 +19,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from opsconsole.control.access import Caller, Forbidden, Unauthorised, caller_of, need
+from opsconsole.control.long_budget import LongBudget
 from opsconsole.control.loop import Loop
 from opsconsole.control.meter import CONTENT_TYPE
 from opsconsole.control.orders import Orders
@@ -58,6 +59,7 @@ class Api:
         self._forecasts, self._findings = forecasts, findings
         self._prefixes_of, self._log_of, self._passing = prefixes, log_of, passing
         self._reader: Reader | None = None
+        self._budget, self._counting = LongBudget(), asyncio.Lock()
         read = [
             ("/v1/snapshot", self._snapshot),
             ("/v1/stream", self._stream),
@@ -68,6 +70,7 @@ class Api:
             ("/v1/alerts", self._alerts),
             ("/v1/findings", self._found),
             ("/v1/holds", self._holds),
+            ("/v1/budgets", self._budgets),
             ("/v1/prefixes", self._prefixes),
             ("/v1/logs", self._log),
             ("/metrics", self._metrics),
@@ -171,6 +174,15 @@ class Api:
 
     async def _holds(self, request: Request, caller: Caller) -> Response:
         return _items(self._orders.holds())
+
+    async def _budgets(self, request: Request, caller: Caller) -> Response:
+        newest = self._loop.feed.newest
+        if newest is None:
+            return _items(())
+        async with self._counting:  # a day at a time, so that a first question of a month does not hold up others
+            while not await self._read(lambda reader: self._budget.catch_up(reader, newest.at)):
+                pass
+        return _items(self._budget.views(newest))
 
     async def _prefixes(self, request: Request, caller: Caller) -> Response:
         return _items(await self._prefixes_of() if self._prefixes_of is not None else ())

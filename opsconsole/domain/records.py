@@ -230,6 +230,21 @@ class PoolView:
 
 
 @dataclass(frozen=True, slots=True)
+class BudgetView:
+    """An objective over weeks: what was asked and met in the minutes that are kept, at most 30 days of them."""
+
+    pool: str
+    slo: str
+    target: float
+    since: float  # the oldest minute counted, Unix s
+    until: float
+    minutes: int  # with requests and a known share
+    offered: float  # requests
+    met: Interval  # share of them
+    left: Interval | None = None  # of the budget of this span, as a fraction; below 0 where more was spent
+
+
+@dataclass(frozen=True, slots=True)
 class SourceView:
     """One source of facts and whether it can be trusted now."""
 

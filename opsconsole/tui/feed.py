@@ -25,6 +25,7 @@ BACKOFF = (0.2, 0.5, 1.0, 2.0, 3.0, 5.0)
 JOURNAL_KEPT = 500
 HISTORY_S, HISTORY_STEP_S, HISTORY_KEPT = 3600.0, 15.0, 240
 SLOW_S = 5.0  # forecasts, decisions, holds
+SLOWER_S = 60.0  # budgets of weeks, which the agent sums up from minutes
 BACKFILL_REPLICAS = 100  # above this, the small charts fill up as time goes on instead
 
 
@@ -76,14 +77,14 @@ class Feed:
             self.client = None
 
     async def _follow(self, client: AgentClient) -> None:
-        side = asyncio.create_task(self._side(client))
+        beside = [asyncio.create_task(work) for work in (self._side(client), self._weeks(client))]
         try:
             async for snapshot in client.stream():
                 self._take(snapshot)
         finally:
-            side.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await side
+            for task in beside:
+                task.cancel()
+            await asyncio.gather(*beside, return_exceptions=True)
 
     def _take(self, snapshot: FleetSnapshot) -> None:
         world = self.world
@@ -134,6 +135,14 @@ class Feed:
                     changes["findings"] = await client.findings()
             self._update(changes)
             await self._clock.sleep(1.0)
+
+    async def _weeks(self, client: AgentClient) -> None:
+        """Budgets of weeks; a first answer may take the agent seconds, so nothing else waits for it."""
+        while True:
+            await self._clock.sleep(SLOW_S)
+            with contextlib.suppress(OpsConsoleError):
+                self._update({"budgets": await client.budgets()})
+            await self._clock.sleep(SLOWER_S)
 
     def _update(self, changes: dict[str, Any]) -> None:
         real = {name: value for name, value in changes.items() if getattr(self.world, name) != value}

@@ -15,6 +15,7 @@ from typing import Any
 
 from opsconsole.domain.records import (
     AlertView,
+    BudgetView,
     DecisionView,
     FleetSnapshot,
     ForecastView,
@@ -150,6 +151,7 @@ class World:
     findings: tuple[Mapping[str, Any], ...] = ()
     history: tuple[FleetSnapshot, ...] = ()  # pools only, oldest first, about the last hour
     prefixes: tuple[PrefixView, ...] = ()
+    budgets: tuple[BudgetView, ...] = ()  # over weeks
 
 
 @dataclass(frozen=True, slots=True)

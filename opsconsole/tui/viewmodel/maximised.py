@@ -98,7 +98,7 @@ def _history(world: World, snapshot: FleetSnapshot, state: ViewState, look: Look
 def _objectives(
     world: World, snapshot: FleetSnapshot, state: ViewState, look: Look, cells: int, rows: int
 ) -> list[Line]:
-    return goals.lines(snapshot, state.window, look, cells)
+    return goals.lines(snapshot, state.window, look, cells, world.budgets)
 
 
 def _goodput(world: World, snapshot: FleetSnapshot, state: ViewState, look: Look, cells: int, rows: int) -> list[Line]:

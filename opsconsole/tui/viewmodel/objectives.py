@@ -6,10 +6,13 @@ not 100 %; and a budget that burns slower than evenly never runs out, which is `
 
 from __future__ import annotations
 
-from opsconsole.domain.records import FleetSnapshot, Interval, PoolView, SloView
+from collections.abc import Sequence
+
+from opsconsole.domain.budget import DAY_S, MONTH_S
+from opsconsole.domain.records import BudgetView, FleetSnapshot, Interval, PoolView, SloView
 from opsconsole.tui import draw
 from opsconsole.tui import format as fmt
-from opsconsole.tui.cells import Cell, Line, clean, left, right
+from opsconsole.tui.cells import Cell, Line, clean, left, right, whole
 from opsconsole.tui.state import WINDOWS
 from opsconsole.tui.viewmodel import summary
 from opsconsole.tui.world import Look
@@ -53,8 +56,10 @@ def state_word(slo: SloView) -> str:
     return "burning" if slo.burn_short > 1 else "holds"
 
 
-def lines(snapshot: FleetSnapshot, window: str, look: Look, cells: int) -> list[Line]:
-    """One line for each class of each pool; with room, all windows beside each other and a line for each bound."""
+def lines(
+    snapshot: FleetSnapshot, window: str, look: Look, cells: int, budgets: Sequence[BudgetView] = ()
+) -> list[Line]:
+    """One line for each class of each pool and one for its weeks; with room, all windows and a line for each bound."""
     slos = [(pool, slo) for pool in snapshot.pools for slo in pool.slos]
     if not slos:
         return [(Cell(" no objective is set", "dim"),)]
@@ -73,7 +78,26 @@ def lines(snapshot: FleetSnapshot, window: str, look: Look, cells: int) -> list[
         out.append(line if cells >= ALL_CELLS else line[: 4 + len(shown)])
         if wide:
             out += _single(slo, name_cells)
+        kept = next((b for b in budgets if (b.pool, b.slo) == (pool.pool, slo.name)), None)
+        out += _weeks(kept, slo, cells)
     return out
+
+
+def _weeks(kept: BudgetView | None, slo: SloView, cells: int) -> list[Line]:
+    """over 30d: 98.61% of 41.2M requests met, 31% of that budget left; nothing while all of it is about today."""
+    if kept is None or kept.until - kept.since < 2 * slo.long_s:
+        return []
+    span = kept.until - kept.since
+    over = "30d" if span >= MONTH_S - DAY_S else fmt.span(span)
+    met = (
+        Cell(f"   over {over}: "), Cell(fmt.share(kept.met, 2), summary.met_style(kept.met, kept.target)),
+        Cell(f" of {fmt.count(kept.offered)} requests met", "dim"),
+    )  # fmt: skip
+    if kept.left is None:
+        return [whole([met], cells)]
+    floor, most = max(0.0, kept.left.low), max(0.0, kept.left.high)
+    left_over = Cell(fmt.share(Interval(floor, most), 0), summary.budget_style(floor))
+    return [whole([met, [Cell(", "), left_over, Cell(" of that budget left", "dim")]], cells)]
 
 
 def _joint(

@@ -53,7 +53,7 @@ def _stacked(
     """Objectives, goodput, where misses come from, replicas; the chart gives way first."""
     across = size.width
     pool = main_pool(snapshot, state.selected)
-    out = objectives.lines(snapshot, state.window, look, across)
+    out = objectives.lines(snapshot, state.window, look, across, world.budgets)
     came_from = misses.found(snapshot, look.glyphs, "", state.filter)
     spare = size.height - len(out) - len(came_from) - 4  # two rules, titles, the note
     chart = max(0, min(12, spare - max(2, min(6, len(losers)))))
@@ -77,7 +77,7 @@ def _panels(
     """Framed: objectives, goodput beside misses, heat map beside replicas, notes."""
     across, half, glyphs = size.width, size.width // 2, look.glyphs
     pool = main_pool(snapshot, state.selected)
-    said = objectives.lines(snapshot, state.window, look, across - 2)
+    said = objectives.lines(snapshot, state.window, look, across - 2, world.budgets)
     notes = [(Cell(f"{text}", "dim"),) for text in _notes(snapshot)]
     rest = size.height - len(said) - 2 - len(notes) - 2
     upper, lower = shares(rest, (1, 1.6), (8, 8))

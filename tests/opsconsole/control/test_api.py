@@ -20,10 +20,20 @@ from opsconsole.client.agent import AgentClient
 from opsconsole.control import agent
 from opsconsole.control.agent import Parts
 from opsconsole.control.server import QuietServer, check_listen, sole_agent, unix_listener
-from opsconsole.control.settings import AlertSettings, Channel, Listen, Mode, Role, Token
-from opsconsole.domain.records import FleetSnapshot, ForecastView, PlanKind, PrefixView
+from opsconsole.control.settings import AlertSettings, Channel, Listen, Mode, PoolSettings, Role, Token
+from opsconsole.domain.pool import PoolSpec
+from opsconsole.domain.records import (
+    FleetSnapshot,
+    ForecastView,
+    Interval,
+    PlanKind,
+    PoolView,
+    PrefixView,
+    SloView,
+)
+from opsconsole.domain.replica import SloSpec
 from opsconsole.errors import AgentUnavailable, ConfigError, PlanRefused, UsageError
-from policies.situation import Outlook
+from policies.situation import Limits, Outlook
 
 Make = Callable[..., Awaitable[Any]]
 TOKENS = (Token("reader", "read-secret"), Token("ops", "operate-secret", Role.OPERATE))
@@ -218,6 +228,21 @@ async def test_prefixes_and_logs_are_told_where_somebody_knows_them(make_stage: 
         assert await client.logs("w1") == ("started", "ready") and await client.logs("w1", 1) == ("ready",)
         with pytest.raises(UsageError, match="no log of w9"):
             await client.logs("w9")
+
+
+async def test_budgets_are_summed_up_from_the_minutes_kept(make_stage: Make) -> None:
+    spec = PoolSpec("chat", "model", 1, 8, slos=(SloSpec("default", 1.0, 0.1, target=0.9),))
+    stage = await make_stage(pools=(PoolSettings(spec, Limits(1, 8), policy="wanted"),))
+    now = stage.clock.now()
+    for ago, met in ((180.0, 1.0), (120.0, 0.95), (60.0, 0.9)):
+        told = PoolView("chat", request_rate=2.0, slos=(SloView("default", target=0.9, attainment=Interval(met, met)),))
+        stage.store.write_tick(FleetSnapshot(1, now - ago, "f", "act", pools=(told,)))
+    await stage.ticks(2)
+    async with serving(stage) as address, AgentClient(address) as client:
+        (kept,) = await client.budgets()
+        assert await client.budgets() == (kept,)
+    assert (kept.pool, kept.slo, kept.since, kept.minutes, kept.offered) == ("chat", "default", now - 180.0, 3, 360.0)
+    assert kept.met.low == pytest.approx(0.95) and kept.left is not None and kept.left.high == pytest.approx(0.5)
 
 
 async def test_an_agent_that_knows_neither_says_so(make_stage: Make) -> None:

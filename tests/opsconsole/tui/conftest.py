@@ -18,6 +18,7 @@ from opsconsole.clock import ManualClock
 from opsconsole.domain.records import (
     AlertView,
     Buckets,
+    BudgetView,
     CapacityView,
     DecisionView,
     FleetSnapshot,
@@ -306,6 +307,9 @@ class PretendAgent:
 
     async def prefixes(self) -> tuple[PrefixView, ...]:
         return self.world.prefixes
+
+    async def budgets(self) -> tuple[BudgetView, ...]:
+        return self.world.budgets
 
     async def logs(self, replica: str, lines: int = 200) -> tuple[str, ...]:
         if self.refuse_log is not None:

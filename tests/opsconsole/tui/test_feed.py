@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from opsconsole.clock import ManualClock
-from opsconsole.domain.records import FleetSnapshot
+from opsconsole.domain.records import BudgetView, FleetSnapshot, Interval
 from opsconsole.errors import AgentUnavailable
-from opsconsole.tui.feed import Feed, merged
+from opsconsole.tui.feed import SLOW_S, Feed, merged
 from opsconsole.tui.world import LinkState, Trends, World
 
 AT = 1_764_504_271.0
@@ -41,6 +42,20 @@ async def test_a_feed_fills_the_world_and_lets_go_at_the_end(agent: Any) -> None
     await asyncio.gather(task, return_exceptions=True)
     await feed.close()
     assert agent.closed and LinkState.LIVE in states
+
+
+async def test_budgets_of_weeks_come_when_all_else_has(agent: Any) -> None:
+    clock = ManualClock(AT)
+    kept = (BudgetView("chat", "default", 0.98, AT - 3e6, AT, 9, 9.0, Interval(0.99, 0.99)),)
+    agent.world = replace(agent.world, budgets=kept)
+    feed, _, task = start(agent, clock)
+    await settle()
+    assert feed.world.budgets == ()
+    await clock.advance(SLOW_S)
+    await settle()
+    assert feed.world.budgets == kept
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
 
 
 async def test_a_broken_line_keeps_the_last_snapshot_and_comes_back(

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from opsconsole.domain.records import Buckets, Interval, LatencyView, ReplicaState, ReplicaView, SloView
+from opsconsole.domain.records import Buckets, BudgetView, Interval, LatencyView, ReplicaState, ReplicaView, SloView
 from opsconsole.tui.cells import plain
 from opsconsole.tui.layout import Size
 from opsconsole.tui.state import ViewState
@@ -126,3 +126,28 @@ def test_the_knee_is_named_once_it_is_known(world: World, look: Look) -> None:
     unknown = replace(world, decisions=())
     drawn = text(slo.goodput(unknown, world.snapshot, world.snapshot.pools[0], look, 120, 10))
     assert "not known yet" in drawn[-1]
+
+
+DAYS = 86_400.0
+
+
+@pytest.mark.parametrize(
+    ("kept", "said"),
+    [
+        (BudgetView("chat", "default", 0.98, 0.0, 30 * DAYS, 43_200, 4.12e7, Interval(0.9861, 0.9861),
+                    Interval(0.305, 0.305)),
+         "over 30d: 98.61% of 41M requests met, 30% of that budget left"),
+        (BudgetView("chat", "default", 0.98, 0.0, 3.2 * DAYS, 4000, 900.0, Interval(0.97, 0.99), Interval(-0.5, 0.5)),
+         "over 3d4h: 97-99% of 900 requests met, <=50% of that budget left"),
+        (BudgetView("chat", "default", 1.0, 0.0, 3 * DAYS, 4000, 900.0, Interval(1.0, 1.0)),
+         "over 3d0h: 100.00% of 900 requests met"),
+        (BudgetView("chat", "default", 0.98, 0.0, 3600.0, 60, 900.0, Interval(1.0, 1.0), Interval(1.0, 1.0)), None),
+        (BudgetView("other", "default", 0.98, 0.0, 30 * DAYS, 60, 900.0, Interval(1.0, 1.0), Interval(1.0, 1.0)), None),
+    ],
+)  # fmt: skip
+def test_weeks_stand_under_their_objective_once_there_are_some(
+    kept: BudgetView, said: str | None, world: World, look: Look
+) -> None:
+    assert world.snapshot is not None
+    lines = text(objectives.lines(world.snapshot, "now", look, 80, (kept,)))
+    assert [line.strip() for line in lines if "over " in line] == ([said] if said else [])
