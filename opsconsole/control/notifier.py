@@ -71,9 +71,10 @@ class Notifier:
         return tuple(self._told.values())
 
     async def close(self) -> None:
-        """What waits is tried once more, then let go."""
-        with suppress(Exception):
-            await asyncio.wait_for(asyncio.gather(*(line.flush() for line in self._lines)), CLOSING_S)
+        """What waits is tried once more, then let go; what is on its way arrives."""
+        with suppress(TimeoutError):
+            flushed = asyncio.gather(*(line.flush() for line in self._lines), return_exceptions=True)
+            await asyncio.wait_for(flushed, CLOSING_S)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -86,6 +87,7 @@ class _Line:
         self._channel, self._clock, self._said, self._send = channel, clock, said, send
         self._waiting: deque[list[Notice]] = deque(maxlen=MOST_WAITING)
         self._more = asyncio.Event()
+        self._sending = asyncio.Lock()  # a batch on its way is not told a second time by `flush`
         self._again_at = float("-inf")
         self._failing = False
 
@@ -110,22 +112,24 @@ class _Line:
             await self._more.wait()
             self._more.clear()
             while self._waiting:
-                batch = self._waiting[0]
-                await self._insist(batch)
-                if self._waiting and self._waiting[0] is batch:
-                    self._waiting.popleft()
+                await self._insist(self._waiting[0])
 
     async def _insist(self, batch: list[Notice]) -> None:
         """Send, again after a while when it fails; the first failure of a row and the end of it are said."""
         for pause in (*TRIES_S, None):
             try:
-                await self._send(self._channel, batch)
+                async with self._sending:
+                    if not self._is_next(batch):
+                        return  # told by `flush` meanwhile, or pushed out by newer ones
+                    await self._send(self._channel, batch)
+                    self._done(batch)
             except NotSent as error:
                 if not self._failing:
                     self._said(f"alerts are not told to {self._channel.name}: {error}")
                 self._failing = True
                 if pause is None:
                     log.error("given up: %s", "; ".join(n.sentence for n in batch))
+                    self._done(batch)
                     return
                 await self._clock.sleep(pause)
             else:
@@ -134,9 +138,18 @@ class _Line:
                 self._failing = False
                 return
 
+    def _is_next(self, batch: list[Notice]) -> bool:
+        return bool(self._waiting) and self._waiting[0] is batch
+
+    def _done(self, batch: list[Notice]) -> None:
+        if self._is_next(batch):
+            self._waiting.popleft()
+
     async def flush(self) -> None:
-        while self._waiting:
-            await self._send(self._channel, self._waiting.popleft())
+        """What waits, once and in order, until one fails. Raises `NotSent`."""
+        async with self._sending:
+            while self._waiting:
+                await self._send(self._channel, self._waiting.popleft())
 
 
 async def deliver(channel: Channel, batch: Sequence[Notice]) -> None:

@@ -150,19 +150,53 @@ async def test_an_answer_that_is_no_success_is_tried_again(server: str, hasty: S
 
 async def test_a_channel_that_hangs_holds_up_no_other(hasty: SystemClock) -> None:
     heard: list[str] = []
+    released = asyncio.Event()
 
     async def send(channel: Channel, batch: Sequence[Notice]) -> None:
         if channel.url == "hangs":
-            await asyncio.sleep(60)
-        heard.append(batch[0].alert.rule)
+            await released.wait()
+        heard.append(f"{channel.url}: {batch[0].alert.rule}")
 
     notifier = Notifier([Channel("webhook", url="hangs"), Channel("webhook", url="works")], hasty, print, send)
     notifier.take([DOWN, BURN], AT, "f")
     await until(lambda: len(heard) == 2)
-    for line in notifier._lines:
-        line._waiting.clear()
+    assert heard == ["works: replica-down", "works: slo-burn"]
+    released.set()
     await notifier.close()
-    assert sorted(heard) == ["replica-down", "slo-burn"]
+    assert heard[2:] == ["hangs: replica-down", "hangs: slo-burn"]
+
+
+async def test_what_is_on_its_way_at_the_end_is_told_once_and_what_waits_behind_it_too(hasty: SystemClock) -> None:
+    heard: list[str] = []
+    arrives = asyncio.Event()
+
+    async def send(channel: Channel, batch: Sequence[Notice]) -> None:
+        heard.append(batch[0].alert.rule)
+        await arrives.wait()
+
+    notifier = Notifier([HOOK], hasty, print, send)
+    notifier.take([DOWN, BURN], AT, "f")
+    await until(lambda: bool(heard))
+    closing = asyncio.create_task(notifier.close())
+    await asyncio.sleep(0)
+    arrives.set()
+    await closing
+    assert heard == ["replica-down", "slo-burn"]
+
+
+async def test_a_channel_that_fails_at_the_end_takes_nothing_from_another(hasty: SystemClock) -> None:
+    heard: list[str] = []
+
+    async def send(channel: Channel, batch: Sequence[Notice]) -> None:
+        if channel.url == "fails":
+            raise NotSent("it fails")
+        await asyncio.sleep(0)
+        heard.append(batch[0].alert.rule)
+
+    notifier = Notifier([Channel("webhook", url="fails"), Channel("webhook", url="works")], hasty, print, send)
+    notifier.take([DOWN, BURN], AT, "f")
+    await notifier.close()
+    assert heard == ["replica-down", "slo-burn"]
 
 
 async def test_alertmanager_hears_again_of_what_goes_on_firing(hasty: SystemClock) -> None:
