@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.kubernetes.aggregation import aggregating
-from tests.kubernetes.plane import Cluster, ControlPlane, binaries
+from tests.kubernetes.plane import KUBELETS, Cluster, ControlPlane, binaries
 from tests.kubernetes.worlds import Maker
 
 NODES = 3
@@ -48,9 +48,10 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
             shutil.copytree(plane.folder, kept, dirs_exist_ok=True, ignore=shutil.ignore_patterns("etcd"))
 
 
-def node(name: str) -> dict[str, object]:
+def node(name: str, kubelets: str = KUBELETS) -> dict[str, object]:
     room = {"cpu": "64", "memory": "256Gi", "pods": "100", "nvidia.com/gpu": str(GPUS)}
-    return {"metadata": {"name": name}, "status": {"allocatable": room, "capacity": room}}
+    meta = {"name": name, "labels": {"tests/kubelets": kubelets}}
+    return {"metadata": meta, "status": {"allocatable": room, "capacity": room}}
 
 
 @pytest.fixture

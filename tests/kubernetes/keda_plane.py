@@ -60,7 +60,7 @@ class Keda:
         command += ["--metrics-service-bind-address", f"127.0.0.1:{service}", "--metrics-bind-address", "0"]
         command += ["--health-probe-bind-address", f"127.0.0.1:{free_port()}", "--zap-log-level", "info"]
         command += ["--enable-webhook-patching=false", "--enable-apiservice-patching=false"]
-        self._plane.run("operator", command, self._bin, ENVIRONMENT)
+        self._plane.run("operator", command, self._bin / "operator", ENVIRONMENT)
 
     def _run_adapter(self, service: int, secure: int) -> None:
         command = ["--secure-port", str(secure), "--bind-address", "127.0.0.1", "--cert-dir", str(self._certificates)]
@@ -69,7 +69,7 @@ class Keda:
         for name in ("", "lister-", "authentication-", "authorization-"):
             command += [f"--{name}kubeconfig", self._config]
         command += ["--metrics-service-address", f"localhost:{service}"]
-        self._plane.run("adapter", command, self._bin, ENVIRONMENT)
+        self._plane.run("adapter", command, self._bin / "adapter", ENVIRONMENT)
 
     @property
     def _config(self) -> str:

@@ -23,6 +23,7 @@ from tests.ports import free_port
 HERE = Path(__file__).parent
 BUILD = HERE / "controlplane" / "build.sh"
 ADMIN_TOKEN = "admin-of-the-tests"
+KUBELETS = "shared"  # of nodes that stay; a test may have kubelets of its own, to be killed
 USERS = ("narrow", "watcher", "daemon", "second")  # bound to roles by the tests themselves
 
 
@@ -66,7 +67,8 @@ class ControlPlane:
         self._start_rest()
 
     def stop(self) -> None:
-        for name in ("kwok", "kube-scheduler", "kube-controller-manager", "kube-apiserver", "etcd"):
+        last = ("kube-scheduler", "kube-controller-manager", "kube-apiserver", "etcd")
+        for name in (*(name for name in list(self.processes) if name not in last), *last):
             self.kill(name)
 
     def kill(self, name: str, how: signal.Signals = signal.SIGKILL) -> None:
@@ -95,13 +97,13 @@ class ControlPlane:
         return path
 
     def run(
-        self, name: str, command: list[str], bin: Path | None = None, environment: Mapping[str, str] | None = None
+        self, name: str, command: list[str], program: Path | None = None, environment: Mapping[str, str] | None = None
     ) -> None:
-        """Start a program of the plane, or of `bin`."""
+        """Start the plane's program of this name, or another under it."""
         self.commands[name] = command
         with (self.folder / f"{name}.log").open("ab") as log:
             self.processes[name] = subprocess.Popen(
-                [str((bin or self.bin) / name), *command],
+                [str(program or self.bin / name), *command],
                 stdout=log,
                 stderr=log,
                 env={**os.environ, **(environment or {})},
@@ -138,13 +140,21 @@ class ControlPlane:
 
     def _start_rest(self) -> None:
         config = ["--kubeconfig", str(self.folder / "admin.kubeconfig")]
-        quiet = ["--leader-elect=false", "--secure-port", "0"]
-        hpa = ["--horizontal-pod-autoscaler-sync-period", "5s"]
-        self.run("kube-controller-manager", [*config, "--leader-elect=false", "--secure-port", str(free_port()), *hpa])
-        self.run("kube-scheduler", [*config, *quiet[:1], "--secure-port", str(free_port())])
-        kwok = ["--manage-all-nodes", "--cidr", "127.0.1.1/24", "--node-ip", "127.0.0.1"]
-        kwok += ["--node-lease-duration-seconds", "40", "--server-address", f"127.0.0.1:{free_port()}"]
-        self.run("kwok", [*config, *kwok, "-c", str(HERE / "stages.yaml")])
+        alone = [*config, "--leader-elect=false", "--secure-port"]
+        haste = ["--horizontal-pod-autoscaler-sync-period", "5s", "--node-monitor-grace-period", "20s"]
+        self.run("kube-controller-manager", [*alone, str(free_port()), *haste])
+        self.run("kube-scheduler", [*alone, str(free_port())])
+        self.run_kubelets("kwok", KUBELETS)
+
+    def run_kubelets(self, name: str, nodes: str) -> None:
+        """Play the kubelets of the nodes that are so labelled, as a program of this name."""
+        port = free_port()
+        # Pods have addresses at which something may really listen, and no pod of another plane has them.
+        network = f"127.{1 + port // 256 % 254}.{port % 256}.1/24"
+        command = ["--kubeconfig", str(self.folder / "admin.kubeconfig"), "-c", str(HERE / "stages.yaml")]
+        command += [f"--manage-nodes-with-label-selector=tests/kubelets={nodes}", "--cidr", network]
+        command += ["--node-ip", "127.0.0.1", "--node-lease-duration-seconds", "12"]
+        self.run(name, [*command, "--server-address", f"127.0.0.1:{port}"], self.bin / "kwok")
 
     def _api_ready(self) -> bool:
         return self._answers(f"{self.url}/readyz", {"Authorization": f"Bearer {ADMIN_TOKEN}"})
