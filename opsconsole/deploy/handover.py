@@ -12,6 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 METRIC = "opsconsole_desired_replicas"
+# KEDA 2.21 takes a scaler that hangs for an idle one once the HPA's own question has timed out (a minute), and goes to
+# zero where that is the minimum, unless something was active of late. A daemon that hangs so long has been restarted by
+# its liveness probe, and a failing scaler that answers brings about the fallback.
+COOLDOWN_S = 300
 
 
 def _by_percent(most: int) -> dict[str, Any]:
@@ -34,6 +38,7 @@ class Handover:
     minimum: int
     maximum: int
     scaler: str  # HOST:PORT of the external scaler
+    cooldown_s: int = COOLDOWN_S
 
     @property
     def target(self) -> dict[str, Any]:
@@ -51,7 +56,7 @@ def scaled_object(of: Handover) -> dict[str, Any]:
             "minReplicaCount": of.minimum,
             "maxReplicaCount": of.maximum,
             "pollingInterval": 5,
-            "cooldownPeriod": 0,
+            "cooldownPeriod": of.cooldown_s,
             # KEDA takes `currentReplicas` literally: while the count is unknown, what is there stays
             "fallback": {"failureThreshold": 3, "replicas": max(1, of.minimum), "behavior": "currentReplicas"},
             "advanced": {"horizontalPodAutoscalerConfig": {"behavior": AT_ONCE}},

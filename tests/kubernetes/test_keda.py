@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from opsconsole.act.board import Board
-from opsconsole.deploy.handover import Handover, scaled_object
+from opsconsole.deploy.handover import COOLDOWN_S, Handover, scaled_object
 from policies.memory import Memory
 from policies.registry import policy
 from policies.situation import CapacityFacts, Demand, Limits, Outlook, ReplicaFacts, Situation
@@ -31,6 +31,7 @@ pytestmark = pytest.mark.keda
 grpc = pytest.importorskip("grpc", reason="the keda extra is not installed")
 
 FOLLOW_S = 90.0  # a poll, an HPA's period, and what two cores take
+HANGS_S = 80.0  # longer than the minute after which a question to a hung scaler is given up
 Make = Callable[[str], Maker]
 
 
@@ -82,8 +83,9 @@ class Handed:
         return self.here.path("scaledobjects", "vllm", group="keda.sh/v1alpha1")
 
     def begin(self) -> None:
+        """As the manifest says, but that it goes to zero without waiting."""
         scaler = f"127.0.0.1:{self.port}"
-        of = Handover("chat", "Deployment", "vllm", "apps/v1", self.here.namespace, 0, self.maximum, scaler)
+        of = Handover("chat", "Deployment", "vllm", "apps/v1", self.here.namespace, 0, self.maximum, scaler, 0)
         self.here.cluster.create(f"{self.path.rpartition('/')[0]}?fieldValidation=Strict", scaled_object(of))
 
     async def follows(self, count: int, at_least: int = 0) -> None:
@@ -99,16 +101,21 @@ class Handed:
         except TimeoutError as error:
             raise AssertionError(f"{error}; operator: {tail(self.here.plane, 'operator')}") from None
 
-    async def stays(self, count: int, until: str) -> None:
+    def wait_as_shipped(self) -> None:
+        """From now on it waits before it goes to zero, as the manifest has it."""
+        self.here.cluster.patch(self.path, {"spec": {"cooldownPeriod": COOLDOWN_S}})
+
+    async def stays(self, count: int, seconds: float, until: str = "") -> None:
         """Nothing moves until a condition of the ScaledObject holds, and for some polls and periods after."""
 
         def holds() -> bool:
-            assert self.here.replicas() == count
-            return self.condition(until) == "True"
+            found = self.here.replicas()
+            assert found == count, f"{count} became {found}; operator: {tail(self.here.plane, 'operator')}"
+            return not until or self.condition(until) == "True"
 
         await eventually(f"{until} to hold", holds, FOLLOW_S)
-        ends = time.monotonic() + 20.0
-        await eventually("twenty seconds", lambda: holds() and time.monotonic() > ends, FOLLOW_S)
+        ends = time.monotonic() + seconds
+        await eventually("its end", lambda: holds() and time.monotonic() > ends, seconds + FOLLOW_S)
 
     def condition(self, kind: str) -> str:
         found = self.here.cluster.get(self.path).get("status", {}).get("conditions", [])
@@ -164,8 +171,9 @@ async def test_the_real_operator_follows_the_forecast_to_zero_and_back_and_never
         for rate, count in ((0.0, 0), (45.0, 5), (15.0, 2)):
             board.publish("chat", law.expecting(rate), time.time())
             await handed.follows(count)
+        handed.wait_as_shipped()
         late[0] = 3600.0  # no decision for an hour: the count is unknown
-        await handed.stays(2, until="Fallback")
+        await handed.stays(2, 20.0, until="Fallback")
         late[0] = 0.0
         board.publish("chat", law.expecting(55.0), time.time())
         await handed.follows(6, at_least=2)
@@ -209,11 +217,14 @@ async def test_a_daemon_hands_its_pool_to_keda_and_when_it_hangs_nothing_moves(m
                 await eventually(f"{count} ready", lambda n=count: len(here.ready()) == n, 60.0)  # type: ignore[misc]
             assert {m for m in _managers(here) if m.startswith("opsconsole")} == set()  # it never wrote the scale
             assert daemon.process is not None
+            handed.wait_as_shipped()
             daemon.process.send_signal(signal.SIGSTOP)
-            await handed.stays(2, until="Fallback")
-            daemon.process.send_signal(signal.SIGCONT)
-        finally:
+            await handed.stays(2, HANGS_S)
             daemon.end(signal.SIGKILL)
+            await handed.stays(2, 20.0, until="Fallback")
+        finally:
+            if daemon.process is not None and daemon.process.poll() is None:
+                daemon.end(signal.SIGKILL)
 
 
 def _asked(daemon: DaemonProcess, to: int) -> bool:
