@@ -122,6 +122,8 @@ class SourcesTable(Table):
     bearer_token_file: Path | None = None
     verify: bool = True
     ca_file: Path | None = None
+    client_cert: Path | None = None
+    client_key: Path | None = None  # where it is not in the same file
 
 
 class ClusterTable(Table):

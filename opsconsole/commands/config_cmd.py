@@ -5,6 +5,7 @@ It knows how to print values and not what they mean. The trap: secrets are never
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -109,7 +110,8 @@ def _check_sources(loaded: Loaded) -> None:
     """Addresses, secrets and files that the sources name; nobody is asked."""
     from opsconsole.clock import SystemClock
     from opsconsole.commands.found import names_sources
-    from opsconsole.control.configured import sources, where
+    from opsconsole.control.configured import sources
+    from opsconsole.control.credentials import where
     from opsconsole.errors import ConfigError
 
     table = loaded.config.sources
@@ -134,13 +136,17 @@ def _check_others(loaded: Loaded) -> None:
         parse_lint(loaded.path, loaded.config.lint)
 
 
+_LOGIN = re.compile(r"(?<=//)[^/@\s]+(?=@)|^[^/@\s]+:[^/@\s]*(?=@)")  # user and password in an address
+
+
 def _hidden(data: Any, name: str = "") -> Any:
     if isinstance(data, dict):
         return {key: _hidden(value, key) for key, value in data.items()}
     if isinstance(data, list):
         return [_hidden(item) for item in data]
-    secret = name.lower() in ("secret", "authorization", "x-api-key", "cookie", "proxy-authorization")
-    return "(hidden)" if secret and data is not None else data
+    if name.lower() in ("secret", "authorization", "x-api-key", "cookie", "proxy-authorization") and data is not None:
+        return "(hidden)"
+    return _LOGIN.sub("(hidden)", data) if isinstance(data, str) else data
 
 
 def _flat(data: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:

@@ -115,19 +115,22 @@ async def _urls(urls: list[str], scrapes: int, every: float, options: Any) -> li
     from opsconsole.observe.dialects.normalise import new_memo
     from opsconsole.observe.fetch import Fetcher, FetchFailed
     from opsconsole.observe.scrape import SKEW_S, canonical_url
-    from opsconsole.observe.targets import as_url
+    from opsconsole.observe.targets import as_url, without_login
 
     addresses: dict[str, str] = {}
     notices: dict[str, list[str]] = {}
-    for address in map(as_url, urls):
+    logins: dict[str, tuple[tuple[str, str], ...]] = {}
+    for given in urls:
+        address, login = without_login(as_url(given))
         first = addresses.setdefault(canonical_url(address), address)
+        logins.setdefault(first, login)
         notices[first] = [DUPLICATE_FLAG] if first in notices else []
     clock, memo, fetcher = SystemClock(), new_memo(), Fetcher(options)
     reads: dict[str, list[Reads]] = {address: [] for address in notices}
 
     async def once(address: str) -> None:
         try:
-            body = await fetcher.fetch(address)
+            body = await fetcher.fetch(address, logins[address])
             now = clock.now()
             reads[address].append(read_page(body.data, now, memo, complete=body.complete))
             if body.server_time is not None and abs(body.server_time - now) > SKEW_S:

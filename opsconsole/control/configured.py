@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
+from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from opsconsole.config import ActTable, Config, Loaded, NotifyTable, PoolTable, 
 from opsconsole.control.agent import Build, Parts
 from opsconsole.control.alerts import RULES
 from opsconsole.control.clusters import cluster_parts, place_of, workloads
+from opsconsole.control.credentials import fetch_options, named, secret, where
 from opsconsole.control.settings import (
     AgentSettings,
     AlertSettings,
@@ -33,7 +34,6 @@ from opsconsole.control.settings import (
 )
 from opsconsole.domain.fleet import PoolSpec, SloSpec
 from opsconsole.errors import ConfigError
-from opsconsole.observe.fetch import FetchOptions
 from opsconsole.observe.kube import KubeOptions, KubeTargets
 from opsconsole.observe.kube_pods import PodRules
 from opsconsole.observe.kube_workload import WorkloadTargets
@@ -103,20 +103,6 @@ def _check_names(loaded: Loaded) -> None:
             raise ConfigError(f"{where(loaded, key)}: {key}: give the pool's target as well, what {pool.via} scales.")
 
 
-def where(loaded: Loaded, key: str) -> str:
-    """Where a key was given, for an error."""
-    return loaded.origins.get(key) or loaded.origins.get(key.lower()) or str(loaded.path or "the configuration")
-
-
-@contextmanager
-def _named(loaded: Loaded, key: str) -> Iterator[None]:
-    """A mistake found within is told with the file and the key it stands under."""
-    try:
-        yield
-    except ConfigError as error:
-        raise ConfigError(f"{where(loaded, key)}: {key}: {error}") from None
-
-
 def _pool(name: str, table: PoolTable, config: Config, loaded: Loaded) -> PoolSettings:
     limits = Limits(
         minimum=table.minimum,
@@ -179,27 +165,15 @@ def _slos(config: Config, names: tuple[str, ...]) -> tuple[SloSpec, ...]:
 def _token(table: TokenTable) -> Token:
     if table.secret is not None:
         return Token(table.name, table.secret, Role(table.role))
-    return Token(table.name, _secret(table.file), Role(table.role))
+    return Token(table.name, secret(table.file), Role(table.role))
 
 
 def _channel(table: NotifyTable) -> Channel:
     kind = "webhook" if table.webhook else "alertmanager" if table.alertmanager else "command"
-    secret = _secret(table.bearer_token_file)
-    headers = (*table.headers.items(), *((("Authorization", f"Bearer {secret}"),) if secret else ()))
+    bearer = secret(table.bearer_token_file)
+    headers = (*table.headers.items(), *((("Authorization", f"Bearer {bearer}"),) if bearer else ()))
     url = table.webhook or table.alertmanager or ""
     return Channel(kind, url, table.command, table.least, headers, table.timeout)
-
-
-def _secret(path: Path | None) -> str:
-    if path is None:
-        return ""
-    try:
-        text = path.read_text("utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"The secret in {path} cannot be read: {error}.") from None
-    if not text:
-        raise ConfigError(f"The file {path} should hold a secret and is empty.")
-    return text
 
 
 def _listen(loaded: Loaded) -> Listen | None:
@@ -258,7 +232,7 @@ def _scaler(table: ActTable, board: Board, clock: Clock) -> Callable[[], Abstrac
 def sources(loaded: Loaded, clock: Clock) -> Iterator[Source]:
     """Every source the configuration names. None at all is an error that says what to write."""
     config = loaded.config
-    fetch = _fetch(loaded)
+    fetch = fetch_options(loaded)
     scrape = ScrapeOptions(fetch=fetch, budget_s=min(0.8 * config.agent.interval, config.sources.timeout))
     providers = list(_providers(loaded, clock))
     if not providers and config.sources.prometheus is None:
@@ -284,40 +258,34 @@ def _pods_that_exist(providers: Sequence[TargetProvider]) -> frozenset[str] | No
 def _prometheus(loaded: Loaded, clock: Clock, known: Known) -> Source:
     config, table = loaded.config, loaded.config.sources.prometheus
     assert table is not None
-    with _named(loaded, "sources.prometheus.bearer_token_file"):
-        secret = _secret(table.bearer_token_file)
-    headers = (("Authorization", f"Bearer {secret}"),) if secret else ()
-    ca_file = config.sources.ca_file
+    with named(loaded, "sources.prometheus.bearer_token_file"):
+        bearer = secret(table.bearer_token_file)
+    headers = (("Authorization", f"Bearer {bearer}"),) if bearer else ()
+    fetch = fetch_options(loaded)
     server = PrometheusOptions(
-        table.url, headers, verify=str(ca_file) if ca_file else config.sources.verify, timeout_s=config.sources.timeout
+        table.url,
+        headers,
+        verify=(fetch.verify and fetch.ca_file) or fetch.verify,
+        client_cert=fetch.client_cert,
+        timeout_s=fetch.timeout_s,
     )
     labels = {"pool_labels": table.pool_labels} if table.pool_labels else {}
     options = PrometheusSourceOptions(table.matchers, config.agent.interval, **labels)
     return PrometheusSource(server, clock, options, known)
 
 
-def _fetch(loaded: Loaded) -> FetchOptions:
-    table = loaded.config.sources
-    headers = tuple(table.headers.items())
-    if table.bearer_token_file is not None:
-        with _named(loaded, "sources.bearer_token_file"):
-            headers = (*headers, ("Authorization", f"Bearer {_secret(table.bearer_token_file)}"))
-    ca_file = None if table.ca_file is None else str(table.ca_file)
-    return FetchOptions(timeout_s=table.timeout, headers=headers, verify=table.verify, ca_file=ca_file)
-
-
 def _providers(loaded: Loaded, clock: Clock) -> Iterator[TargetProvider]:
     config = loaded.config
     table = config.sources
     only = next(iter(config.pool)) if len(config.pool) == 1 else ANY_POOL
-    with _named(loaded, "sources.targets"):
+    with named(loaded, "sources.targets"):
         fixed: list[Target] = [target_at(address, only) for address in table.targets]
     for name, pool in config.pool.items():
-        with _named(loaded, f"pool.{name}.targets"):
+        with named(loaded, f"pool.{name}.targets"):
             fixed += [target_at(address, name) for address in pool.targets]
     if fixed:
         yield StaticTargets(fixed)
-    with _named(loaded, "sources.dns"):
+    with named(loaded, "sources.dns"):
         yield from [DnsTargets(address, clock, only) for address in table.dns]
     for path in table.files:
         yield FileTargets(Path(path), clock, only)

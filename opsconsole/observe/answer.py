@@ -1,8 +1,9 @@
 """One HTTP/1.1 answer, read as its bytes come, in whatever pieces.
 
 It knows no sockets and not what was asked, except that it was asked by GET. It is strict where leniency would mean to
-guess how long the body is: two lengths, a length that is no number, codings other than chunks. The trap: a body that
-bears no length ends with the connection, so the end has to be told (`ended`), and it is never known to be whole.
+guess how long the body is: two lengths, a length that is no number, codings other than chunks. The traps: a body that
+bears no length ends with the connection, so the end has to be told (`ended`), and it is never known to be whole; and
+somebody may send a chunk for every byte, so what surrounds a body is read by position and has its bounds, too.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import re
 from enum import Enum, auto
 
 HEAD_MOST = 65_536  # bytes before the body, and of one line between chunks
+INTERIM_MOST = 20  # answers that only say that the answer will come
+LINES_MOST = 20_000  # between chunks, and one more for every eight bytes of the body
 _START = b"HTTP/1."
 _HEAD_END = re.compile(rb"\r?\n\r?\n")
 _STATUS_LINE = re.compile(r"HTTP/1\.([01]) ([1-9]\d\d)(?: (.*))?")
@@ -38,7 +41,19 @@ class _Part(Enum):
 class Answer:
     """Status and headers, then pieces of the body. `status` is 0 until the head is whole."""
 
-    __slots__ = ("_left", "_part", "_unread", "headers", "is_reusable", "length", "pieces", "reason", "status")
+    __slots__ = (
+        "_interim",
+        "_left",
+        "_lines",
+        "_part",
+        "_unread",
+        "headers",
+        "is_reusable",
+        "length",
+        "pieces",
+        "reason",
+        "status",
+    )
 
     def __init__(self) -> None:
         self.status = 0
@@ -49,6 +64,8 @@ class Answer:
         self.is_reusable = False  # the connection may be asked again once this is done
         self._part = _Part.HEAD
         self._left = 0  # bytes to come of the body or chunk
+        self._interim = 0
+        self._lines = LINES_MOST  # that may still come between chunks
         self._unread = b""  # a head or line that has not come in full
 
     @property
@@ -72,7 +89,7 @@ class Answer:
         while data and self._part is _Part.HEAD:
             data = self._head(data)
         if self._part is _Part.LENGTH:
-            data = self._body(data, _Part.DONE)
+            data = self._body(data)
         elif self._part is _Part.REST:
             self.pieces.append(data)
             return
@@ -99,8 +116,11 @@ class Answer:
         status = _STATUS_LINE.fullmatch(line.rstrip("\r"))
         if status is None:
             raise BadAnswer(f"it begins with {line[:40]!r}")
-        if status[2][0] == "1":
-            return data[end.end() :]  # only says that the answer will come
+        if status[2][0] == "1":  # only says that the answer will come
+            self._interim += 1
+            if self._interim > INTERIM_MOST:
+                raise BadAnswer(f"it says {status[2]} again and again")
+            return data[end.end() :]
         self.reason = (status[3] or "").strip()
         self.headers = _headers(fields)
         self.status = int(status[2])
@@ -127,33 +147,44 @@ class Answer:
         self.is_reusable = False
         return _Part.REST
 
-    def _body(self, data: bytes, after: _Part) -> bytes:
-        """Take what belongs to the body or chunk; what comes after it."""
+    def _body(self, data: bytes) -> bytes:
+        """Take what belongs to a body of known length; what comes after it."""
         piece, rest = (data, b"") if len(data) <= self._left else (data[: self._left], data[self._left :])
         if piece:
             self.pieces.append(piece)
         self._left -= len(piece)
         if not self._left:
-            self._part = after
+            self._part = _Part.DONE
         return rest
 
     def _chunks(self, data: bytes) -> bytes:
-        while data and self._part is not _Part.DONE:
+        """Take chunks and the lines between them; what comes after the last, or nothing yet."""
+        at, end = 0, len(data)
+        while at < end and self._part is not _Part.DONE:
             if self._part is _Part.CHUNK:
-                data = self._body(data, _Part.CHUNK_END)
+                size = min(self._left, end - at)
+                self.pieces.append(data[at : at + size])
+                at += size
+                self._left -= size
+                self._lines += size // 8
+                if not self._left:
+                    self._part = _Part.CHUNK_END
                 continue
-            line, end, rest = data.partition(b"\n")
-            if len(line) > HEAD_MOST:
+            stop = data.find(b"\n", at)
+            if (end if stop < 0 else stop) - at > HEAD_MOST:
                 raise BadAnswer("a line between its chunks has no end")
-            if not end:
-                self._unread = data
+            if stop < 0:
+                self._unread = data[at:]
                 return b""
-            self._between(line.rstrip(b"\r"))
-            data = rest
-        return data
+            self._between(data[at:stop].rstrip(b"\r"))
+            at = stop + 1
+        return data[at:]
 
     def _between(self, line: bytes) -> None:
         """A line that is no content: the size of a chunk, its end, or a trailer."""
+        self._lines -= 1
+        if self._lines < 0:
+            raise BadAnswer("its chunks are too small")
         if self._part is _Part.CHUNK_SIZE:
             size = _CHUNK_SIZE.fullmatch(line)
             if size is None:

@@ -14,17 +14,20 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from opsconsole.observe.answer import Answer, BadAnswer
+from opsconsole.observe.resolving import Resolver
 
+ADDRESS_S = 1.0  # for each address of a name that has several; the last may take what time there is
 KEPT_S = 75.0  # idle; longer than any sensible tick, shorter than what firewalls forget
 UNREAD_MOST = 256 * 1024  # bytes of one body
 
 
 class Place(NamedTuple):
-    """Where one connection leads."""
+    """Where one connection leads, and by which name its certificate is checked."""
 
     host: str
     port: int
     is_tls: bool
+    named: str = ""  # "" is the host
 
 
 class Connection(asyncio.Protocol):
@@ -112,8 +115,9 @@ class Connection(asyncio.Protocol):
 class Connections:
     """All of a process. Not more than `most` are asked at a time; those that wait to be asked again are not counted."""
 
-    def __init__(self, tls: Callable[[], ssl.SSLContext], most: int) -> None:
+    def __init__(self, tls: Callable[[], ssl.SSLContext], most: int, resolver: Resolver | None = None) -> None:
         self._tls = tls
+        self._resolver = resolver or Resolver()
         self._slots = asyncio.Semaphore(most)
         self._kept: dict[Place, list[Connection]] = {}
         self._swept_at = 0.0
@@ -145,6 +149,7 @@ class Connections:
         self._kept.clear()
         for connection in kept:
             connection.abort()
+        self._resolver.close()
         await asyncio.gather(*(connection.gone() for connection in kept))
 
     async def _asked(self, place: Place, request: bytes) -> Connection:
@@ -172,12 +177,20 @@ class Connections:
         return connection
 
     async def _opened(self, place: Place) -> Connection:
+        *before, last = await self._resolver.addresses(place.host, place.port)
+        for address in before:
+            try:
+                async with asyncio.timeout(ADDRESS_S):
+                    return await self._opened_at(address, place)
+            except OSError:  # nobody there, or nobody in time
+                continue
+        return await self._opened_at(last, place)
+
+    async def _opened_at(self, address: str, place: Place) -> Connection:
+        tls = self._tls() if place.is_tls else None
+        name = place.named or place.host
         _, connection = await asyncio.get_running_loop().create_connection(
-            lambda: Connection(place),
-            place.host,
-            place.port,
-            ssl=self._tls() if place.is_tls else None,
-            happy_eyeballs_delay=0.25,
+            lambda: Connection(place), address, place.port, ssl=tls, server_hostname=name if tls else None
         )
         return connection
 

@@ -23,7 +23,7 @@ from opsconsole.observe.connections import Connection, Connections, Place
 
 ACCEPT = (("Accept", "text/plain;version=0.0.4"), ("Accept-Encoding", "gzip"), ("User-Agent", "opsconsole"))
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
-_SECRET_HEADERS = frozenset({"authorization", "cookie", "x-api-key", "proxy-authorization"})
+_FOR_ONE_HOST = frozenset({"authorization", "cookie", "x-api-key", "proxy-authorization", "host"})
 _REQUESTS_KEPT = 4096
 
 
@@ -64,7 +64,7 @@ class Fetcher:
 
     def __init__(self, options: FetchOptions | None = None, connections: int = 1024) -> None:
         self.options = options or FetchOptions()
-        self._connections = Connections(cache(lambda: _ssl_context(self.options)), connections)
+        self._connections = Connections(cache(lambda: tls_context(self.options)), connections)
         self._asked: dict[tuple[str, tuple[tuple[str, str], ...], bool], tuple[Place, bytes]] = {}
 
     async def fetch(self, url: str, headers: tuple[tuple[str, str], ...] = ()) -> Body:
@@ -109,7 +109,7 @@ class Fetcher:
         if known is None:
             sent = (*ACCEPT, *self.options.headers, *headers)
             if not secrets:
-                sent = tuple(header for header in sent if header[0].lower() not in _SECRET_HEADERS)
+                sent = tuple(header for header in sent if header[0].lower() not in _FOR_ONE_HOST)
             if len(self._asked) >= _REQUESTS_KEPT:
                 self._asked.clear()
             known = self._asked[key] = _worded(url, sent)
@@ -117,7 +117,10 @@ class Fetcher:
 
 
 def _worded(url: str, headers: Iterable[tuple[str, str]]) -> tuple[Place, bytes]:
-    """An address is taken as it is written; of headers named alike the last stands. ValueError: it cannot be asked."""
+    """An address is taken as it is written; of headers named alike the last stands. ValueError: it cannot be asked.
+
+    A header Host names the server where the address is only a number; its certificate is then for that name.
+    """
     parts = urlsplit(url)
     is_tls = parts.scheme == "https"
     usual = 443 if is_tls else 80
@@ -131,16 +134,17 @@ def _worded(url: str, headers: Iterable[tuple[str, str]]) -> tuple[Place, bytes]
     lines = [f"GET {target} HTTP/1.1", *(f"{header}: {value}" for header, value in sent.values())]
     if any(char in line for line in lines for char in "\r\n\0"):
         raise ValueError("a header holds the end of a line")
-    return Place(host, port, is_tls), ("\r\n".join(lines) + "\r\n\r\n").encode()
+    named = urlsplit(f"//{sent['host'][1]}").hostname or host
+    return Place(host, port, is_tls, named), ("\r\n".join(lines) + "\r\n\r\n").encode()
 
 
 _WRITTEN = "!$%&'()*+,-./:;=?@[]_~"
 
 
-def _ssl_context(options: FetchOptions) -> ssl.SSLContext:
-    if not options.verify:
-        return ssl._create_unverified_context()
-    context = ssl.create_default_context(cafile=options.ca_file)
+def tls_context(options: FetchOptions) -> ssl.SSLContext:
+    """Whom to believe and what to show; raises OSError for files that are not there or hold no certificates."""
+    checked = options.verify
+    context = ssl.create_default_context(cafile=options.ca_file) if checked else ssl._create_unverified_context()
     if options.client_cert:
         context.load_cert_chain(*options.client_cert)
     return context
@@ -221,10 +225,11 @@ def _too_large(options: FetchOptions) -> FetchFailed:
 class _Inflater:
     """gzip in one member or several, or zlib; never producing more than asked for. Dirt after the end is let be."""
 
-    __slots__ = ("_rest", "_stream")
+    __slots__ = ("_members", "_rest", "_stream")
 
     def __init__(self) -> None:
         self._stream = _new_stream()
+        self._members = 1
         self._rest = b""  # after a member, too little to tell whether another begins
 
     @property
@@ -240,6 +245,9 @@ class _Inflater:
                     self._rest = chunk
                 if not chunk.startswith(_GZIP):
                     break
+                self._members += 1
+                if self._members > _MEMBERS_MOST:
+                    raise FetchFailed(SourceErrorKind.NOT_METRICS, f"is gzip in more than {_MEMBERS_MOST} members")
                 self._stream = _new_stream()
             try:
                 parts.append(self._stream.decompress(chunk, room))
@@ -251,6 +259,7 @@ class _Inflater:
 
 
 _GZIP = b"\x1f\x8b"
+_MEMBERS_MOST = 1000  # each costs a new stream, however empty
 
 
 def _new_stream() -> zlib._Decompress:

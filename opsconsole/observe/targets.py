@@ -46,12 +46,18 @@ def target_at(address: str, pool: str = DEFAULT_POOL, path: str = DEFAULT_PATH, 
 
     A user and password in the address become a header: addresses are shown and kept, passwords are not.
     """
-    parts = urlsplit(as_url(address, path))
-    login, _, place = parts.netloc.rpartition("@")
-    url = parts._replace(netloc=place).geturl()
-    headers = (("Authorization", f"Basic {b64encode(unquote(login).encode()).decode()}"),) if login else ()
-    own = place + (parts.path if parts.path != DEFAULT_PATH else "")
+    url, headers = without_login(as_url(address, path))
+    parts = urlsplit(url)
+    own = parts.netloc + (parts.path if parts.path != DEFAULT_PATH else "")
     return Target(ReplicaRef(name or own, pool, url), url, headers)
+
+
+def without_login(url: str) -> tuple[str, tuple[tuple[str, str], ...]]:
+    """An address as it may be shown, and the header that says what it held of user and password."""
+    parts = urlsplit(url)
+    login, _, place = parts.netloc.rpartition("@")
+    headers = (("Authorization", f"Basic {b64encode(unquote(login).encode()).decode()}"),) if login else ()
+    return parts._replace(netloc=place).geturl(), headers
 
 
 class StaticTargets:
@@ -108,7 +114,8 @@ class DnsTargets:
         timeout_s: float = 3.0,
         resolver: Resolve = resolve,
     ) -> None:
-        url = urlsplit(as_url(address))
+        shown, self._login = without_login(as_url(address))
+        url = urlsplit(shown)
         self._url, self._host = url, url.hostname or ""
         self._port = url.port or (443 if url.scheme == "https" else 80)
         self._clock, self._pool, self._every_s, self._timeout_s = clock, pool, every_s, timeout_s
@@ -149,7 +156,9 @@ class DnsTargets:
     def _target(self, ip: str) -> Target:
         host = f"[{ip}]" if ":" in ip else ip
         url = self._url._replace(netloc=f"{host}:{self._port}").geturl()
-        return Target(ReplicaRef(f"{host}:{self._port}", self._pool, url), url, (("Host", self._url.netloc),))
+        return Target(
+            ReplicaRef(f"{host}:{self._port}", self._pool, url), url, (("Host", self._url.netloc), *self._login)
+        )
 
 
 class FileTargets:

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from opsconsole.cli import app
 from opsconsole.clock import ManualClock
 from opsconsole.commands.config_cmd import TEMPLATE, validate
 from opsconsole.config import find, load
@@ -252,11 +254,22 @@ async def test_the_cluster_says_which_pods_of_a_prometheus_exist(tmp_path: Path)
             '[sources]\ntargets = ["h:1"]\nca_file = "/no/ca.pem"\n',
             r"fleet\.toml: sources\.ca_file: there is no file /no/ca\.pem",
         ),
+        (
+            '[sources]\ntargets = ["h:1"]\nca_file = "fleet.toml"\n',
+            r"fleet\.toml: sources\.ca_file: no certificate can be read from fleet\.toml",
+        ),
+        (
+            '[sources]\ntargets = ["h:1"]\nclient_cert = "/no/me.pem"\n',
+            r"fleet\.toml: sources\.client_cert: no certificate can be read from /no/me\.pem: No such file",
+        ),
     ],
 )
-def test_a_source_that_cannot_be_is_told_by_file_and_key(tmp_path: Path, text: str, said: str) -> None:
+def test_a_source_that_cannot_be_is_told_by_file_and_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, said: str
+) -> None:
     path = tmp_path / "fleet.toml"
     path.write_text(text)
+    monkeypatch.chdir(tmp_path)
     with pytest.raises(ConfigError, match=said):
         validate(path)
 
@@ -266,3 +279,15 @@ def test_no_source_at_all_is_said(tmp_path: Path) -> None:
     path.touch()
     with pytest.raises(ConfigError, match="names no source"):
         list(sources(load(path, {}), ManualClock()))
+
+
+def test_a_password_in_an_address_is_not_in_what_is_shown(tmp_path: Path) -> None:
+    path = tmp_path / "fleet.toml"
+    path.write_text(
+        '[sources]\ntargets = ["http://u:hunter2@h:1/m", "u:hunter2@h:2", "h:3"]\n'
+        'prometheus = { url = "https://u:hunter2@prom/" }\n'
+    )
+    for form in ("text", "json"):
+        shown = CliRunner().invoke(app, ["config", "show", "--config", str(path), "--output", form]).stdout
+        assert "hunter2" not in shown and "http://(hidden)@h:1/m" in shown and "h:3" in shown
+        assert "https://(hidden)@prom/" in shown and "(hidden)@h:2" in shown

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -120,10 +122,15 @@ def test_what_cannot_be_done_is_said(arguments: tuple[str, ...], words: str) -> 
 @pytest.fixture
 def replica() -> Iterator[str]:
     """A server that gives the served page to who has the token."""
+    with serving(lambda headers: headers.get("Authorization") == "Bearer t") as place:
+        yield place
 
+
+@contextmanager
+def serving(allows: Callable[[Message], bool]) -> Iterator[str]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            allowed = self.headers.get("Authorization") == "Bearer t"
+            allowed = allows(self.headers)
             body = Path(SERVED).read_bytes() if allowed else b""
             self.send_response(200 if allowed else 401)
             self.send_header("Content-Length", str(len(body)))
@@ -191,3 +198,15 @@ def test_gpu_facts_are_shown_and_blank_ones_are_not(tmp_path: Path) -> None:
     found = report(written(tmp_path, text))
     assert found["gpu_util"] == {"0": 0.97} and found["gpu_temperature_c"] is None
     assert found["engine"] is None and found["beside"] == ["dcgm"] and "blank_values" in found["flags"]
+
+
+def test_a_user_and_password_in_an_address_are_sent_and_not_shown() -> None:
+    with basic_auth() as place:
+        found = doctor(f"http://u:s3cret@{place}/metrics", "--output", "json")
+        wrong = doctor(f"http://u:wr0ng@{place}", f"http://{place}/metrics")
+    assert json.loads(found.stdout)["engine"] == "vllm" and "s3cret" not in found.stdout
+    assert "auth" in wrong.stdout and "duplicate" in wrong.stdout and "wr0ng" not in wrong.stdout
+
+
+def basic_auth() -> AbstractContextManager[str]:
+    return serving(lambda headers: headers.get("Authorization") == "Basic dTpzM2NyZXQ=")

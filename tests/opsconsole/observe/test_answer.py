@@ -136,3 +136,28 @@ def test_what_cannot_be_read_without_guessing_is_refused(text: bytes) -> None:
         fed(text)
     with pytest.raises(BadAnswer):
         fed(*(text[i : i + 50] for i in range(0, len(text), 50)))
+
+
+HEAD = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(HEAD + b"1\r\na\r\n" * 40_000, id="a chunk for every byte"),
+        pytest.param(HEAD + b"0\r\n" + b"x: y\r\n" * 40_000, id="trailers without end"),
+        pytest.param(HEAD + b"5" + b" " * (HEAD_MOST + 1), id="a size without end"),
+        pytest.param(b"HTTP/1.1 103 Early Hints\r\n\r\n" * 1_000, id="hints without end"),
+    ],
+)
+def test_what_surrounds_a_body_has_bounds_too(text: bytes) -> None:
+    """Read in pieces of a quarter of a megabyte, as they come; work in the square of that would stop everybody."""
+    with pytest.raises(BadAnswer):
+        fed(*(text[i : i + 2**18] for i in range(0, len(text), 2**18)))
+
+
+def test_a_page_sent_line_by_line_in_chunks_is_read() -> None:
+    lines = [b'vllm:generation_tokens_total{engine="%d"} 1\n' % n for n in range(20_000)]
+    text = HEAD + b"".join(b"%x\r\n%s\r\n" % (len(line), line) for line in lines) + b"0\r\n\r\n"
+    answer = fed(*(text[i : i + 2**18] for i in range(0, len(text), 2**18)))
+    assert answer.is_done and answer.is_reusable and body(answer) == b"".join(lines)

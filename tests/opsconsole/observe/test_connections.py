@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import pytest
 
 from opsconsole.observe.connections import KEPT_S, UNREAD_MOST, Connections, Place
+from opsconsole.observe.resolving import Resolver
 
 REQUEST = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -158,3 +160,14 @@ async def test_a_replica_that_is_asked_no_more_loses_its_connection(monkeypatch:
         monkeypatch.undo()
         await asked(connections, place)
         assert first.connections == 2
+
+
+async def test_of_several_addresses_of_a_name_the_one_that_answers_is_asked() -> None:
+    async with serving(lambda *_: OK) as (server, _, place):
+        resolver = Resolver(lambda host, port: ("127.0.0.2", "127.0.0.1"))
+        connections = Connections(lambda: ssl.create_default_context(), 10, resolver)
+        try:
+            assert await asked(connections, place._replace(host="engine")) == b"ok"
+        finally:
+            await connections.close()
+        assert server.connections == 1

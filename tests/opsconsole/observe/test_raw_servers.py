@@ -61,6 +61,14 @@ async def asked(payload: bytes) -> Observation:
             b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nabc\r\n", Kind.REFUSED, id="bad chunk"
         ),
         pytest.param(b"HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\nabc", Kind.REFUSED, id="negative length"),
+        pytest.param(answer(PAGE, b"Content-Length: 5"), Kind.REFUSED, id="two lengths"),
+        pytest.param(answer(PAGE, b"Transfer-Encoding: gzip, chunked"), Kind.REFUSED, id="a coding of the transfer"),
+        pytest.param(answer(PAGE, b"Transfer-Encoding: chunked"), Kind.REFUSED, id="says chunks and sends none"),
+        pytest.param(b"HTTP/1.1 103 Early Hints\r\n\r\n" * 100, Kind.REFUSED, id="hints and no answer"),
+        pytest.param(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n", Kind.REFUSED, id="a head without an end"),
+        pytest.param(
+            answer(gzip.compress(b"") * 2000, b"Content-Encoding: gzip"), Kind.NOT_METRICS, id="members without end"
+        ),
         pytest.param(b"HTTP/1.1 204 No Content\r\n\r\n", Kind.HTTP_STATUS, id="no content"),
         pytest.param(answer(b"abc", b"Content-Encoding: br"), Kind.NOT_METRICS, id="not asked for brotli"),
         pytest.param(answer(b"abc", b"Content-Encoding: gzip, gzip"), Kind.NOT_METRICS, id="gzip twice"),

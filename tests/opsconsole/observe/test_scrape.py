@@ -124,9 +124,11 @@ async def test_credentials_do_not_follow_a_redirect_to_another_host(server: Any,
             raise web.HTTPFound(f"{other.url}/ok")
 
         server._away = away
-        wanted = [replace(t, headers=(("Authorization", "Bearer s3cret"),)) for t in targets(server, "away")]
+        ours = (("Authorization", "Bearer s3cret"), ("Host", "engine.svc:8000"))
+        wanted = [replace(t, headers=ours) for t in targets(server, "away")]
         assert (await observed(wanted))["away"].sample is not None
         assert "Authorization" not in other.requests[0].headers
+        assert other.requests[0].host == other.url.removeprefix("http://")
 
 
 async def test_a_certificate_nobody_vouches_for_is_a_tls_failure_and_a_known_one_is_not(
@@ -140,6 +142,38 @@ async def test_a_certificate_nobody_vouches_for_is_a_tls_failure_and_a_known_one
         assert (await observed(targets(secure, "ok"), trusting))["ok"].sample is not None
         careless = replace(QUICK, fetch=replace(QUICK.fetch, verify=False))
         assert (await observed(targets(secure, "ok"), careless))["ok"].sample is not None
+
+
+@pytest.mark.parametrize("verify", [True, False])
+async def test_a_server_that_asks_for_a_certificate_gets_ours(
+    start_server: Any, certificate: tuple[Path, Path], verify: bool
+) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*certificate)
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.load_verify_locations(certificate[0])
+    shown = (str(certificate[0]), str(certificate[1]))
+    fetch = replace(QUICK.fetch, ca_file=str(certificate[0]), verify=verify)
+    async with start_server(context) as secure:
+        wanted = targets(secure, "ok")
+        refused = kind_of((await observed(wanted, replace(QUICK, fetch=fetch)))["ok"])
+        assert refused in (Kind.TLS, Kind.REFUSED)  # a server of asyncio hangs up and does not say why
+        known = replace(QUICK, fetch=replace(fetch, client_cert=shown))
+        assert (await observed(wanted, known))["ok"].sample is not None
+
+
+async def test_a_certificate_is_checked_for_the_name_that_was_asked_and_not_for_the_number_behind_it(
+    start_server: Any, certificate: tuple[Path, Path]
+) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*certificate)
+    trusting = replace(QUICK, fetch=replace(QUICK.fetch, ca_file=str(certificate[0])))
+    async with start_server(context) as secure:
+        (target,) = targets(secure, "ok")
+        asked = {name: replace(target, headers=(("Host", name),)) for name in ("127.0.0.1:7", "other.svc:7")}
+        assert (await observed([asked["127.0.0.1:7"]], trusting))["ok"].sample is not None
+        found = (await observed([asked["other.svc:7"]], trusting))["ok"]
+        assert kind_of(found) is Kind.TLS and found.error is not None and "other.svc" in found.error.detail
 
 
 async def test_targets_named_twice_are_counted_once_and_the_second_says_so(server: Any) -> None:

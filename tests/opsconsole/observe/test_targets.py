@@ -117,3 +117,12 @@ async def test_joined_providers_give_all_targets_and_the_worst_status(tmp_path: 
     assert [t.replica.name for t in await both.targets(0.0)] == ["a:1"]
     assert not both.status().ok
     await both.close()
+
+
+async def test_the_password_of_a_name_in_dns_is_a_header_of_each_replica_and_shown_nowhere() -> None:
+    targets = DnsTargets("https://u:s3cret@vllm.svc:8000", ManualClock(), resolver=lambda host, port: ["10.0.0.1"])
+    (found,) = await targets.targets(0.0)
+    assert found.url == "https://10.0.0.1:8000/metrics"
+    assert dict(found.headers) == {"Host": "vllm.svc:8000", "Authorization": "Basic dTpzM2NyZXQ="}
+    assert "s3cret" not in repr(found) + repr(targets.status())
+    await targets.close()
