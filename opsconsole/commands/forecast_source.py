@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opsconsole.errors import UsageError
+from opsconsole.simulate.importers import check_row
 
 if TYPE_CHECKING:
     from forecaster.series import Series
@@ -128,15 +129,10 @@ def _columns(path: Path, column: str, until: float | None) -> tuple[Floats, Floa
                 )
             time_at = header.index("t_seconds")
             value_at = header.index(column) if column in header else None
-            for time, value in _numbers(path, rows, time_at, value_at):
+            for time, value in _numbers(path, rows, time_at, value_at, strict=counted):
                 if until is not None and time >= until:
                     cut = True
                     break
-                if times and (time < times[-1] or (counted and time == times[-1])):
-                    raise UsageError(
-                        f"{path}, row {len(times) + 1}: t_seconds {time:g} comes after {times[-1]:g}; "
-                        f"sort the file by time."
-                    )
                 times.append(time)
                 values.append(value)
     except (OSError, EOFError, zlib.error, UnicodeDecodeError, csv.Error) as error:
@@ -145,8 +141,10 @@ def _columns(path: Path, column: str, until: float | None) -> tuple[Floats, Floa
 
 
 def _numbers(
-    path: Path, rows: Iterator[list[str]], time_at: int, value_at: int | None
+    path: Path, rows: Iterator[list[str]], time_at: int, value_at: int | None, *, strict: bool
 ) -> Iterator[tuple[float, float]]:
+    """Time and value of each row; an empty value is NaN, a gap."""
+    before: float | None = None
     for number, row in enumerate(rows, 1):
         if not row:
             continue
@@ -155,10 +153,8 @@ def _numbers(
             value = 1.0 if value_at is None else float(row[value_at] or "nan")
         except (ValueError, IndexError):
             raise UsageError(f"{path}, row {number}: {','.join(row)[:80]!r} is not numbers; mend or drop it.") from None
-        if not math.isfinite(time) or time < 0:
-            raise UsageError(f"{path}, row {number}: t_seconds {time:g} must not be negative or missing.")
-        if value < 0 or math.isinf(value):
-            raise UsageError(f"{path}, row {number}: a count of {value:g} must not be negative or endless.")
+        check_row(path, number, time, () if math.isnan(value) else (value,), before, strict=strict)
+        before = time
         yield time, value
 
 

@@ -57,7 +57,7 @@ def backtest(
     down_window: Annotated[str, typer.Option("--down-window", metavar="TIME", help="Of our own laws.")] = "300s",
     query: Annotated[str, typer.Option("--query", help="PromQL of requests/s, with prometheus:URL.")] = "",
     history: Annotated[str, typer.Option("--history", metavar="TIME", help="With prometheus:URL.")] = "14d",
-    seed: Annotated[int, typer.Option("--seed")] = 1,
+    seed: Annotated[int, typer.Option("--seed", min=0)] = 1,
     cache: Annotated[Path | None, typer.Option("--cache", metavar="DIR", help="Keep finished cells here.")] = None,
     output: Annotated[str, typer.Option("--output", "-o", help="table or json.")] = "table",
     html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Also write a picture.")] = None,
@@ -131,7 +131,7 @@ def agreement(
     cold_start: Annotated[str, typer.Option("--cold-start", metavar="TIME")] = "120s",
     window: Annotated[str, typer.Option("--window", metavar="FROM,TO", help="Of each trace.")] = "0h,2h",
     fleet: Annotated[float, typer.Option("--fleet", help="Replicas the clairvoyant schedule needs on average.")] = 6.0,
-    seed: Annotated[int, typer.Option("--seed")] = 1,
+    seed: Annotated[int, typer.Option("--seed", min=0)] = 1,
 ) -> None:
     """Both fidelities on the same windows: attainment within 2 points, GPU-hours within 3 %.
 
@@ -158,7 +158,7 @@ def validate(
     cpu_time: Annotated[
         bool, typer.Option("--cpu-time", help="With --engine: one thread, timed by its CPU seconds (a busy machine).")
     ] = False,
-    seed: Annotated[int, typer.Option("--seed")] = 1,
+    seed: Annotated[int, typer.Option("--seed", min=0)] = 1,
 ) -> None:
     """Climb the ladder a simulation must climb: theory, conservation, the engine itself.
 

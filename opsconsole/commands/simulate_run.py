@@ -21,11 +21,12 @@ from opsconsole.simulate.cells import Drawer, forecast_version
 from opsconsole.simulate.importers import read_trace
 from opsconsole.simulate.price import price, sentences, to_json
 from opsconsole.simulate.report import Table, as_json, as_text, table_of
-from opsconsole.simulate.settings import SloBounds
+from opsconsole.simulate.settings import FleetSettings, SloBounds
 from opsconsole.simulate.sweep import Bench, Cell, sweep
 from opsconsole.simulate.synthetic import PREFIX, synthetic
 from opsconsole.simulate.traces import Lengths, Trace
 from policies.registry import REGISTRY, names
+from policies.situation import Limits
 
 PROMETHEUS = "prometheus:"
 LONGEST_REQUEST_S = 6 * 3600.0  # what the request level is meant for
@@ -65,7 +66,7 @@ class Options:
         return cls(
             laws, starts, cast(Fidelity, fidelity), scale or None, fleet, swept, Lengths(*lengths),
             SloBounds(moments(bounds[0]), moments(bounds[1]), _share(bounds[2])), seed, cache,
-            Bounds(limits[0], limits[1] or None, moments(limits[2])),
+            _bounds(limits[0], limits[1], moments(limits[2])),
         )  # fmt: skip
 
     @property
@@ -85,6 +86,13 @@ def laws_of(words: str) -> tuple[str, ...]:
 def moments(text: str) -> float:
     """Seconds of `300s`."""
     return duration(text.strip())
+
+
+def _bounds(minimum: int, maximum: int, down_window_s: float) -> Bounds:
+    """What is impossible is refused here as the fleet would refuse it, before any load is read."""
+    most = maximum or max(1, minimum)
+    FleetSettings(limits=Limits(minimum, most, stabilise_down_s=down_window_s), initial=max(0, minimum))
+    return Bounds(minimum, maximum or None, down_window_s)
 
 
 def _share(text: str) -> float:

@@ -114,9 +114,7 @@ def _from_requests(path: Path, rows: Iterator[Row]) -> Trace:
     outputs: list[int] = []
     blocks: list[tuple[int, ...]] = []
     for number, (time, prompt, output, ids) in enumerate(rows, 1):
-        _checked(path, number, time, times[-1] if times else None, strict=False)
-        if prompt < 0 or output < 0:
-            raise UsageError(f"{path}, row {number}: {prompt} and {output} tokens: a count must not be negative.")
+        check_row(path, number, time, (prompt, output), times[-1] if times else None, strict=False)
         times.append(time)
         prompts.append(max(1, prompt))
         outputs.append(max(1, output))
@@ -151,9 +149,7 @@ def _from_bins(path: Path, header: list[str], rows: Iterator[list[str]]) -> Trac
             counts = [float(row[i] or 0.0) for i in columns] or [sum(float(row[i] or 0.0) for i in clients)]
         except (ValueError, IndexError):
             raise UsageError(f"{path}, row {number}: {','.join(row)[:80]!r} is not numbers; mend or drop it.") from None
-        _checked(path, number, time, times[-1] if times else None, strict=True)
-        if not all(math.isfinite(value) and value >= 0 for value in counts):
-            raise UsageError(f"{path}, row {number}: {counts} must not be negative or endless.")
+        check_row(path, number, time, counts, times[-1] if times else None, strict=True)
         times.append(time)
         values.append(counts)
     if len(times) < 2:
@@ -175,11 +171,17 @@ def _from_bins(path: Path, header: list[str], rows: Iterator[list[str]]) -> Trac
     return Trace(trace.name, trace.kind, step, trace.requests, prompt, output) if whole else trace
 
 
-def _checked(path: Path, number: int, time: float, before: float | None, *, strict: bool) -> None:
+def check_row(
+    path: Path, number: int, time: float, counts: Sequence[float], before: float | None, *, strict: bool
+) -> None:
+    """A row's time (s) after that of the row `before`, `strict`ly or not, and its counts. Raises `UsageError`."""
     if not math.isfinite(time) or time < 0:
         raise UsageError(f"{path}, row {number}: time {time:g} s must not be negative or missing.")
     if before is not None and (time < before or (strict and time == before)):
         raise UsageError(f"{path}, row {number}: time {time:g} s comes after {before:g} s; sort the file by time.")
+    for count in counts:
+        if not math.isfinite(count) or count < 0:
+            raise UsageError(f"{path}, row {number}: a count of {count:g} must not be negative or endless.")
 
 
 def _bounded(path: Path, bins: int) -> int:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from opsconsole.commands.forecast_source import read_history
 from opsconsole.commands.simulate import app
 from opsconsole.errors import ConfigError, UsageError
 
@@ -86,9 +87,27 @@ def test_bad_options_are_sentences(load: Path, words: tuple[str, str], sentence:
         pytest.param(("--down-window", "5s"), "shorter than the measurement lag 15 s", id="lag"),
     ],
 )
-def test_impossible_settings_are_sentences(load: Path, words: tuple[str, ...], sentence: str) -> None:
+def test_impossible_settings_are_sentences_before_any_load_is_read(words: tuple[str, ...], sentence: str) -> None:
     with pytest.raises(ConfigError, match=sentence):
-        run("backtest", str(load), "--policy", "static", *words)
+        run("backtest", "no-such-file.csv", "--policy", "static", *words)
+
+
+def test_a_seed_below_zero_is_a_usage_error() -> None:
+    result = RUN.invoke(app, ["backtest", "synthetic:bursts", "--seed", "-1"])
+    assert result.exit_code == 2 and "greater than or equal to 0" in result.output
+
+
+@pytest.mark.parametrize(
+    "rows", ["0,1\n60,-2\n", "-60,1\n0,2\n", "0,1\n60,2\n30,3\n", "0,1\n60,many\n", "0,1\nnan,2\n"]
+)
+def test_a_bad_row_is_told_in_the_same_words_by_a_forecast(tmp_path: Path, rows: str) -> None:
+    path = tmp_path / "bad.csv"
+    path.write_text(f"t_seconds,requests\n{rows}")
+    with pytest.raises(UsageError) as told:
+        run("backtest", str(path), "--policy", "static")
+    with pytest.raises(UsageError) as said:
+        read_history(str(path), "requests")
+    assert str(said.value) == str(told.value)
 
 
 def test_a_long_trace_request_by_request_names_the_limit() -> None:
