@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 METRIC = "opsconsole_desired_replicas"
-# KEDA 2.21 takes a scaler that hangs for an idle one once the HPA's own question has timed out (a minute), and goes to
-# zero where that is the minimum, unless something was active of late. A daemon that hangs so long has been restarted by
-# its liveness probe, and a failing scaler that answers brings about the fallback.
+# KEDA 2.21 at times takes a scaler that fails for an idle one (two of its own loops get in each other's way), and one
+# that hangs always, a minute later. It then goes to zero, where that is the minimum and nothing was active of late.
+# While a scaler fails the fallback counts as active; a daemon that hangs so long was restarted by its liveness probe.
 COOLDOWN_S = 300
 
 
@@ -57,6 +57,7 @@ def scaled_object(of: Handover) -> dict[str, Any]:
             "maxReplicaCount": of.maximum,
             "pollingInterval": 5,
             "cooldownPeriod": of.cooldown_s,
+            "initialCooldownPeriod": of.cooldown_s,  # before anything was active
             # KEDA takes `currentReplicas` literally: while the count is unknown, what is there stays
             "fallback": {"failureThreshold": 3, "replicas": max(1, of.minimum), "behavior": "currentReplicas"},
             "advanced": {"horizontalPodAutoscalerConfig": {"behavior": AT_ONCE}},

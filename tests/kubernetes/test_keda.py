@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from opsconsole.act.board import Board
-from opsconsole.deploy.handover import COOLDOWN_S, Handover, scaled_object
+from opsconsole.deploy.handover import COOLDOWN_S, METRIC, Handover, scaled_object
 from policies.memory import Memory
 from policies.registry import policy
 from policies.situation import CapacityFacts, Demand, Limits, Outlook, ReplicaFacts, Situation
@@ -51,6 +51,7 @@ def keda(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
         admin = Cluster(plane)
         for number in range(2):
             admin.create("/api/v1/nodes", node(f"node-{number}"))
+        admin.close()
         operator.start()
         yield plane
     finally:
@@ -83,9 +84,8 @@ class Handed:
         return self.here.path("scaledobjects", "vllm", group="keda.sh/v1alpha1")
 
     def begin(self) -> None:
-        """As the manifest says, but that it goes to zero without waiting."""
         scaler = f"127.0.0.1:{self.port}"
-        of = Handover("chat", "Deployment", "vllm", "apps/v1", self.here.namespace, 0, self.maximum, scaler, 0)
+        of = Handover("chat", "Deployment", "vllm", "apps/v1", self.here.namespace, 0, self.maximum, scaler)
         self.here.cluster.create(f"{self.path.rpartition('/')[0]}?fieldValidation=Strict", scaled_object(of))
 
     async def follows(self, count: int, at_least: int = 0) -> None:
@@ -101,9 +101,15 @@ class Handed:
         except TimeoutError as error:
             raise AssertionError(f"{error}; operator: {tail(self.here.plane, 'operator')}") from None
 
-    def wait_as_shipped(self) -> None:
-        """From now on it waits before it goes to zero, as the manifest has it."""
-        self.here.cluster.patch(self.path, {"spec": {"cooldownPeriod": COOLDOWN_S}})
+    async def goes_to_zero(self) -> None:
+        """At once: the manifest has KEDA wait for some minutes."""
+        self._cool_for(0)
+        await self.follows(0)
+        self._cool_for(COOLDOWN_S)
+
+    def _cool_for(self, seconds: int) -> None:
+        spec = dict.fromkeys(("cooldownPeriod", "initialCooldownPeriod"), seconds)
+        self.here.cluster.patch(self.path, {"spec": spec})
 
     async def stays(self, count: int, seconds: float, until: str = "") -> None:
         """Nothing moves until a condition of the ScaledObject holds, and for some polls and periods after."""
@@ -168,10 +174,11 @@ async def test_the_real_operator_follows_the_forecast_to_zero_and_back_and_never
         board.publish("chat", law.expecting(25.0), time.time())
         handed.begin()
         await handed.follows(3, at_least=1)
-        for rate, count in ((0.0, 0), (45.0, 5), (15.0, 2)):
+        board.publish("chat", law.expecting(0.0), time.time())
+        await handed.goes_to_zero()
+        for rate, count in ((45.0, 5), (15.0, 2)):
             board.publish("chat", law.expecting(rate), time.time())
             await handed.follows(count)
-        handed.wait_as_shipped()
         late[0] = 3600.0  # no decision for an hour: the count is unknown
         await handed.stays(2, 20.0, until="Fallback")
         late[0] = 0.0
@@ -211,13 +218,17 @@ async def test_a_daemon_hands_its_pool_to_keda_and_when_it_hangs_nothing_moves(m
             handed = Handed(here, port)
             handed.begin()
             await eventually("KEDA", lambda: handed.condition("Active") == "True", FOLLOW_S)
-            for count in (3, 0, 2):
-                await eventually(f"a plan for {count}", lambda n=count: _asked(daemon, n), FOLLOW_S)  # type: ignore[misc]
-                await handed.follows(count)
-                await eventually(f"{count} ready", lambda n=count: len(here.ready()) == n, 60.0)  # type: ignore[misc]
+            await eventually("a plan for 3", lambda: _asked(daemon, 3), FOLLOW_S)
+            await handed.follows(3, at_least=1)
+            await eventually("3 ready", lambda: len(here.ready()) == 3, 60.0)
+            await eventually("a plan for 0", lambda: _asked(daemon, 0), FOLLOW_S)
+            await eventually("their drain", lambda: _published(daemon) == 0, FOLLOW_S)
+            await handed.goes_to_zero()
+            await eventually("a plan for 2", lambda: _asked(daemon, 2), FOLLOW_S)
+            await handed.follows(2)
+            await eventually("2 ready", lambda: len(here.ready()) == 2, 60.0)
             assert {m for m in _managers(here) if m.startswith("opsconsole")} == set()  # it never wrote the scale
             assert daemon.process is not None
-            handed.wait_as_shipped()
             daemon.process.send_signal(signal.SIGSTOP)
             await handed.stays(2, HANGS_S)
             daemon.end(signal.SIGKILL)
@@ -234,6 +245,12 @@ def _asked(daemon: DaemonProcess, to: int) -> bool:
         return False
     done = daemon.post("/v1/intents", {"plan_id": plan.json()["plan_id"]})
     return done.is_success and done.json()["status"] in ("running", "done")
+
+
+def _published(daemon: DaemonProcess) -> int | None:
+    """The count that KEDA is told, by the daemon's own metrics."""
+    told = [line for line in daemon.get("/metrics").text.splitlines() if line.startswith(f"{METRIC}{{")]
+    return int(float(told[0].split()[-1])) if told else None
 
 
 def _managers(here: Maker) -> set[str]:
