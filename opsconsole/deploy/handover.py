@@ -14,7 +14,7 @@ from typing import Any
 METRIC = "opsconsole_desired_replicas"
 # KEDA 2.21 at times takes a scaler that fails for an idle one (two of its own loops get in each other's way), and one
 # that hangs always, a minute later. It then goes to zero, where that is the minimum and nothing was active of late.
-# While a scaler fails the fallback counts as active; a daemon that hangs so long was restarted by its liveness probe.
+# While a scaler answers with errors its fallback counts as active; one that hangs or died is back within these seconds.
 COOLDOWN_S = 300
 
 

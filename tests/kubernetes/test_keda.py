@@ -202,7 +202,9 @@ async def test_one_more_of_ten_is_brought_about_as_well(make_here: Make) -> None
             await handed.follows(count, at_least=10)
 
 
-async def test_a_daemon_hands_its_pool_to_keda_and_when_it_hangs_nothing_moves(make_here: Make, tmp_path: Path) -> None:
+async def test_a_daemon_hands_its_pool_to_keda_and_while_it_hangs_or_is_dead_nothing_moves(
+    make_here: Make, tmp_path: Path
+) -> None:
     here, port = make_here("handed"), free_port()
     here.deploy(replicas=1, ready="6s", engine="--max-seqs 2")
     told = {"OPSCONSOLE_POOL__CHAT__VIA": "keda", "OPSCONSOLE_POOL__CHAT__MINIMUM": "0"}
@@ -232,7 +234,11 @@ async def test_a_daemon_hands_its_pool_to_keda_and_when_it_hangs_nothing_moves(m
             daemon.process.send_signal(signal.SIGSTOP)
             await handed.stays(2, HANGS_S)
             daemon.end(signal.SIGKILL)
-            await handed.stays(2, 20.0, until="Fallback")
+            await handed.stays(2, 20.0)
+            daemon.start()
+            await eventually("the daemon again", daemon.is_ready, 60.0)
+            await eventually("a plan for 3", lambda: _asked(daemon, 3), FOLLOW_S)
+            await handed.follows(3, at_least=2)
         finally:
             if daemon.process is not None and daemon.process.poll() is None:
                 daemon.end(signal.SIGKILL)
