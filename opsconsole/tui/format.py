@@ -142,12 +142,14 @@ def percent(fraction: float | None, digits: int = 0) -> str:
 
 
 def share(interval: Interval | None, digits: int = 1, sign: str = "%") -> str:
-    """A share that may be known only as a range: 97.2%, >=96.8%, <=12.0%, 91-98%."""
+    """A share that may be known only as a range: 97.2%, >=96.8%, <=12.0%, 91-98%; `--` for one between 0 and 100 %."""
     if interval is None or known(interval.low) is None or known(interval.high) is None:
         return MISSING
     low, high = percent(interval.low, digits), percent(interval.high, digits)
     if low == high:
         return f"{low}{sign}"
+    if interval.low <= 0 and interval.high >= 1:
+        return MISSING
     if interval.high >= 1:
         return f">={low}{sign}"
     if interval.low <= 0:

@@ -49,7 +49,13 @@ def test_nearly_everything_is_not_called_everything() -> None:
 
 @pytest.mark.parametrize(
     ("low", "high", "shown"),
-    [(0.972, 0.972, "97.2%"), (0.968, 1.0, ">=96.8%"), (0.0, 0.12, "<=12.0%"), (0.801, 0.894, "80-90%")],
+    [
+        (0.972, 0.972, "97.2%"),
+        (0.968, 1.0, ">=96.8%"),
+        (0.0, 0.12, "<=12.0%"),
+        (0.801, 0.894, "80-90%"),
+        (0.0, 1.0, "--"),
+    ],
 )
 def test_a_bound_is_shown_as_one_and_rounded_outwards(low: float, high: float, shown: str) -> None:
     assert fmt.share(Interval(low, high)) == shown
