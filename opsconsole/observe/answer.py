@@ -48,6 +48,7 @@ class Answer:
         "_part",
         "_unread",
         "headers",
+        "is_overlong",
         "is_reusable",
         "length",
         "pieces",
@@ -62,6 +63,7 @@ class Answer:
         self.length: int | None = None  # of the body, where it is told beforehand
         self.pieces: list[bytes] = []  # of the body, for the reader to take away
         self.is_reusable = False  # the connection may be asked again once this is done
+        self.is_overlong = False  # more came than its end allows
         self._part = _Part.HEAD
         self._left = 0  # bytes to come of the body or chunk
         self._interim = 0
@@ -96,7 +98,7 @@ class Answer:
         elif self._part is not _Part.HEAD:
             data = self._chunks(data)
         if data and self._part is _Part.DONE:
-            self.is_reusable = False  # nobody asked for more
+            self.is_reusable, self.is_overlong = False, True  # nobody asked for more
 
     def ended(self) -> bool:
         """The connection ended; whether the answer is done, as far as anyone can know."""
@@ -107,8 +109,10 @@ class Answer:
     def _head(self, data: bytes) -> bytes:
         """Read the head if it is there in full; what comes after it, or nothing yet."""
         end = _HEAD_END.search(data)
-        if not data.startswith(_START[: len(data)]) or (len(data) if end is None else end.start()) > HEAD_MOST:
+        if not data.startswith(_START[: len(data)]):
             raise BadAnswer(f"it begins with {data[:40]!r}")
+        if (len(data) if end is None else end.start()) > HEAD_MOST:
+            raise BadAnswer("its head has no end")
         if end is None:
             self._unread = data
             return b""
@@ -116,7 +120,7 @@ class Answer:
         status = _STATUS_LINE.fullmatch(line.rstrip("\r"))
         if status is None:
             raise BadAnswer(f"it begins with {line[:40]!r}")
-        if status[2][0] == "1":  # only says that the answer will come
+        if status[2][0] == "1" and status[2] != "101":  # only says that the answer will come
             self._interim += 1
             if self._interim > INTERIM_MOST:
                 raise BadAnswer(f"it says {status[2]} again and again")

@@ -18,6 +18,7 @@ from opsconsole.observe.resolving import Resolver
 
 ADDRESS_S = 1.0  # for each address of a name that has several; the last may take what time there is
 KEPT_S = 75.0  # idle; longer than any sensible tick, shorter than what firewalls forget
+_GIVEN_UP = 408
 UNREAD_MOST = 256 * 1024  # bytes of one body
 
 
@@ -159,8 +160,11 @@ class Connections:
                 connection.abort()
                 continue
             try:
-                await connection.ask(request)
-                return connection
+                answer = await connection.ask(request)
+                if answer.status != _GIVEN_UP:
+                    return connection
+                connection.abort()  # the server spoke first: it had waited too long for a request
+                continue
             except ConnectionError:
                 if connection.answer.is_begun:
                     raise

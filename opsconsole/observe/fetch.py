@@ -215,7 +215,8 @@ async def _body(connection: Connection, options: FetchOptions, progress: _Progre
     if inflater and not inflater.done and progress.received:
         raise FetchFailed(SourceErrorKind.TRUNCATED, "the gzip body ends early")
     data = parts[0] if len(parts) == 1 else b"".join(parts)
-    return Body(data, answer.is_framed or inflater is not None, _date(told("date")), url)
+    is_whole = inflater is not None or (answer.is_framed and not answer.is_overlong)
+    return Body(data, is_whole, _date(told("date")), url)
 
 
 def _too_large(options: FetchOptions) -> FetchFailed:

@@ -24,10 +24,12 @@ class Server:
 
     def __init__(self, rule: Serve) -> None:
         self.rule, self.connections, self.asked, self.open, self.most = rule, 0, 0, 0, 0
+        self.writers: list[asyncio.StreamWriter] = []
         self.release = asyncio.Event()
         self.release.set()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.writers.append(writer)
         self.connections += 1
         number, turn = self.connections, 0
         with contextlib.suppress(OSError, asyncio.IncompleteReadError):
@@ -61,6 +63,9 @@ async def serving(rule: Serve, most: int = 100) -> AsyncIterator[tuple[Server, C
         await connections.close()
         server.close()
         await server.wait_closed()
+        for writer in made.writers:
+            writer.transport.abort()
+        await asyncio.sleep(0)
 
 
 async def asked(connections: Connections, place: Place) -> bytes:
@@ -98,6 +103,15 @@ async def test_a_server_that_hangs_up_on_a_kept_connection_is_asked_over_a_new_o
         assert await asked(connections, place) == b"ok"
         assert await asked(connections, place) == b"ok"
         assert server.connections == 2
+
+
+async def test_a_server_that_gave_up_waiting_just_while_it_is_asked_is_asked_over_a_new_connection() -> None:
+    late = b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+    async with serving(lambda number, turn: late if (number, turn) == (1, 2) else OK) as (server, connections, place):
+        assert [await asked(connections, place) for _ in range(3)] == [b"ok"] * 3
+        assert server.connections == 2
+    async with serving(lambda *_: late) as (server, connections, place):
+        assert (await asked(connections, place), server.connections) == (b"", 1), "of a new one it is the answer"
 
 
 async def test_a_server_that_hangs_up_on_every_new_connection_has_failed() -> None:

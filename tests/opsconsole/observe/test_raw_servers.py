@@ -61,6 +61,12 @@ async def asked(payload: bytes) -> Observation:
             b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nabc\r\n", Kind.REFUSED, id="bad chunk"
         ),
         pytest.param(b"HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\nabc", Kind.REFUSED, id="negative length"),
+        pytest.param(
+            b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % (len(PAGE) - 1) + PAGE[:-2] + b"12\n",
+            Kind.TRUNCATED,
+            id="longer than it says, cut within a number",
+        ),
+        pytest.param(b"HTTP/1.1 101 Switching Protocols\r\n\r\n", Kind.HTTP_STATUS, id="another protocol"),
         pytest.param(answer(PAGE, b"Content-Length: 5"), Kind.REFUSED, id="two lengths"),
         pytest.param(answer(PAGE, b"Transfer-Encoding: gzip, chunked"), Kind.REFUSED, id="a coding of the transfer"),
         pytest.param(answer(PAGE, b"Transfer-Encoding: chunked"), Kind.REFUSED, id="says chunks and sends none"),
@@ -97,6 +103,7 @@ async def test_what_is_no_page_is_a_named_failure_without_numbers(payload: bytes
         pytest.param(answer(PAGE, b"Date: Thu, 01 Jan 99999 00:00:00 GMT"), id="a year that is none"),
         pytest.param(answer(gzip.compress(PAGE) + b"garbage", b"Content-Encoding: gzip"), id="dirt after the gzip"),
         pytest.param(b"HTTP/1.0 200 OK\r\n\r\n" + PAGE, id="HTTP/1.0 without a length"),
+        pytest.param(answer(PAGE) + b"\r\n\r\n", id="blank lines after the page"),
     ],
 )
 async def test_what_is_a_page_all_the_same_is_read(payload: bytes) -> None:
