@@ -20,7 +20,7 @@ import policies
 
 SHARED = ("situation", "memory", "outlook", "decision", "drain", "wording", "registry")
 PHYSICS = (
-    "fluid", "fluid_signals", "fluid_tally", "glimpse", "latency", "settings", "steptime", "traces", "backtest",
+    "fluid", "brink", "fluid_signals", "fluid_tally", "glimpse", "latency", "settings", "steptime", "traces", "backtest",
     "outlooks",
 )  # fmt: skip
 REQUEST = ("fleet", "members", "replica", "router", "score", "sequence", "signals", "kv_counts", "run")

@@ -2,8 +2,9 @@
 
 The law is the live one, asked at its own period with the numbers of the last scrape. Figures are estimates, made to
 agree with the request level where both can run. It must not read files or clocks. The traps: within a bin the flow is
-even, so what a burst of seconds does to latency comes from `latency` alone; and a scrape sees an instant, whose queue
-and batch are not the mean of the stretch, so `glimpse` draws them.
+even, so what a burst of seconds does to latency comes from `latency`, except near the limit, where a bin is too short
+for a steady state and chance makes a backlog (`brink`); and a scrape sees an instant, whose queue and batch are
+not the mean of the stretch, so `glimpse` draws them.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import math
 from collections import deque
 from dataclasses import dataclass, field
 
+from opsconsole.simulate.brink import Brink
 from opsconsole.simulate.fluid_signals import Scraped, Signals
 from opsconsole.simulate.fluid_tally import Tally
 from opsconsole.simulate.glimpse import Glimpse, Seconds
@@ -104,6 +106,7 @@ class _Run:
         self._open: deque[tuple[float, float, float]] = deque()  # (complete at, requests, of them met)
         self._last = (0.0, 0.0, 0.0)  # requests/s, utilisation and mean wait of the stretch before now
         self._glimpse = Glimpse(latency, settings.seed)
+        self._brink = Brink(latency, settings.seed)
         self._ttft = Seconds()
 
     def run(self) -> RunOutcome:
@@ -137,16 +140,12 @@ class _Run:
     def _flow(self, now: float, seconds: float, bin_: int) -> None:
         """An even stretch: nobody comes or goes, the load stands."""
         ready, work, rate = self._fleet.ready, self._work[bin_], self._rate[bin_]
-        before = self._backlog
+        before, scale, replicas = self._backlog, self._scale(bin_), rounded(ready)
         arrived = rate * seconds
-        if ready:
-            after = max(0.0, before + (work - ready) * seconds)
-            used = min(1.0, (before + work * seconds) / (ready * seconds))
-        else:
-            after, used = before + work * seconds, 0.0
+        left = (bin_ + 1) * self._step - now - seconds
+        after = self._brink.after(before, ready, work, seconds, max(0.0, left), scale)
+        used = min(1.0, max(0.0, (before - after) / seconds + work) / ready) if ready else 0.0
         self._backlog = after
-        scale = self._scale(bin_)
-        replicas = rounded(ready)
         met = wait = 0.0
         if ready and before <= 0.0 and after <= 0.0:
             served = self._latency.at(replicas, used, scale)

@@ -14,10 +14,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from opsconsole.simulate.settings import ReplicaModel, SloBounds
-from opsconsole.simulate.traces import Floats, Lengths, Load
+from opsconsole.simulate.traces import BIN_S, Floats, Lengths, Load
 from policies.situation import CapacityFacts
 
-GRID = np.linspace(0.0, 0.94, 48)  # utilisations that are tabulated; a bin is too short for the waits of more
+LIMIT = 0.94  # utilisation from which a bin is too short for steady waits
+GRID = np.linspace(0.0, LIMIT, 48)  # utilisations that are tabulated
 # A router that counts tokens in flight makes many replicas wait like this few behind one queue: idle, and at the limit.
 # It sees long queues better than which chunk is free. From steady loads at request level.
 GOOD_AS = (2.0, 5.0)
@@ -147,13 +148,16 @@ class Latency:
         return found
 
     def late(self, replicas: int, utilisation: float, delay: float, scale: int = 3) -> float:
-        """Share inside the bound of requests that a backlog holds up for `delay` seconds first."""
-        room = self.slo.ttft - delay
-        if room <= 0:
-            return 0.0
+        """Share inside the bound of requests that a backlog holds up for `delay` seconds on average.
+
+        Replicas are not equally far behind: by as much as a queue gains by chance within a bin, some not at all, the
+        others exponentially more.
+        """
         place = min(GRID.size - 1, int(utilisation * 50.0 + 0.5))
-        # The backlog is the wait; chance comes on top only where there is none.
-        return float((self._tail(replicas, place, scale)[0] <= room).mean())
+        own = self._tail(replicas, place, scale)[0][FEW // 2 :: FEW]
+        chance = max(1e-9, min(delay, math.sqrt(math.pi / 8.0 * self.jitter(replicas, scale) * BIN_S)))
+        left = np.maximum(self.slo.ttft - own - (delay - chance), 0.0)
+        return float((1.0 - np.exp(-left / chance)).mean())
 
     def share_under(self, replicas: int, place: int, scale: int, delays: tuple[float, float], bounds: Floats) -> Floats:
         """Share of requests whose TTFT is at most each of `bounds`, held up by between the two delays."""
@@ -182,6 +186,10 @@ class Latency:
                 axis=1
             )
         return self._shares[key]
+
+    def jitter(self, replicas: int, scale: int) -> float:
+        """Variance a second, in s^2, of how far a fleet at its limit is behind: whose steady waits decay as here."""
+        return 2.0 * (1.0 - LIMIT) / self._tail(replicas, GRID.size - 1, scale)[2]
 
     def tail(self, replicas: int, utilisation: float) -> tuple[float, float]:
         """Chance to wait at all, and decay of the wait's tail a second, of prompts of the mean length."""
