@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from random import Random
 
-from opsconsole.simulate.latency import LIMIT, Latency, rounded
+from opsconsole.simulate.latency import LIMIT, Latency, jitter, rounded
 
 
 class Brink:
@@ -30,7 +30,7 @@ class Brink:
         if work < LIMIT * ready or not ready:
             self._early = 0.0
             return max(0.0, backlog + drift)
-        variance = self._latency.jitter(rounded(ready), scale) * ready * ready * seconds
+        variance = jitter(self._latency, rounded(ready), scale) * ready * ready * seconds
         stays = left / (left + seconds)  # a bridge is back at zero when the bin ends
         early = self._early * stays + self._draw.gauss(0.0, math.sqrt(variance * stays))
         moved, self._early = drift + early - self._early, early

@@ -155,7 +155,7 @@ class Latency:
         """
         place = min(GRID.size - 1, int(utilisation * 50.0 + 0.5))
         own = self._tail(replicas, place, scale)[0][FEW // 2 :: FEW]
-        chance = max(1e-9, min(delay, math.sqrt(math.pi / 8.0 * self.jitter(replicas, scale) * BIN_S)))
+        chance = max(1e-9, min(delay, math.sqrt(math.pi / 8.0 * jitter(self, replicas, scale) * BIN_S)))
         left = np.maximum(self.slo.ttft - own - (delay - chance), 0.0)
         return float((1.0 - np.exp(-left / chance)).mean())
 
@@ -187,13 +187,9 @@ class Latency:
             )
         return self._shares[key]
 
-    def jitter(self, replicas: int, scale: int) -> float:
-        """Variance a second, in s^2, of how far a fleet at its limit is behind: whose steady waits decay as here."""
-        return 2.0 * (1.0 - LIMIT) / self._tail(replicas, GRID.size - 1, scale)[2]
-
-    def tail(self, replicas: int, utilisation: float) -> tuple[float, float]:
-        """Chance to wait at all, and decay of the wait's tail a second, of prompts of the mean length."""
-        return self._tail(replicas, min(GRID.size - 1, int(utilisation * 50.0 + 0.5)), 3)[1:]
+    def tail(self, replicas: int, utilisation: float, scale: int = 3) -> tuple[float, float]:
+        """Chance to wait at all, and decay of the wait's tail a second."""
+        return self._tail(replicas, min(GRID.size - 1, int(utilisation * 50.0 + 0.5)), scale)[1:]
 
     def _tail(self, replicas: int, place: int, scale: int) -> tuple[Floats, float, float]:
         """Own seconds of each length, chance to wait at all, and decay of the wait's tail a second."""
@@ -244,6 +240,11 @@ class Latency:
             idle_tpot=self.step(0.0),
             prompt_share=self.lengths.prompt * self.token_s / self.work(self.lengths.prompt, self.lengths.output),
         )
+
+
+def jitter(latency: Latency, replicas: int, scale: int) -> float:
+    """Variance a second, in s^2, of how far a fleet at its limit is behind: whose steady waits decay as here."""
+    return 2.0 * (1.0 - LIMIT) / latency.tail(replicas, LIMIT, scale)[1]
 
 
 def _spread(delays: tuple[float, float]) -> tuple[float, ...]:

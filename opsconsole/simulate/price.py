@@ -38,7 +38,7 @@ def price(policy: str, cold_s: float, outcome: Mapping[str, Any]) -> Start:
 
 
 def sentences(starts: Sequence[Start]) -> tuple[str, ...]:
-    """One line a law and start, and one for each step to the next shorter start."""
+    """One line a law and start; for each step to the next shorter start what it saves, and each phase at that rate."""
     lines: list[str] = []
     for policy in dict.fromkeys(s.policy for s in starts):
         own = sorted((s for s in starts if s.policy == policy), key=lambda s: s.cold_s)
@@ -53,9 +53,16 @@ def sentences(starts: Sequence[Start]) -> tuple[str, ...]:
             share = saved / long.hours_a_day if long.hours_a_day else 0.0
             lines.append(
                 f"{policy}: {long.cold_s:g} s cut to {short.cold_s:g} s is worth {saved:,.0f} GPU-hours a day "
-                f"({100 * share:.0f} %), attainment {_percent(long.attainment)} to {_percent(short.attainment)}"
+                f"({100 * share:.0f} %), attainment {_percent(long.attainment)} to {_percent(short.attainment)}; "
+                f"a phase less, at that rate: {_phases_worth(long, saved / (long.cold_s - short.cold_s))}"
             )
     return tuple(lines)
+
+
+def _phases_worth(start: Start, saved_per_s: float) -> str:
+    """What each phase of a start is worth where every second of it is worth the same."""
+    phases = ColdStart.of(start.cold_s).phases
+    return ", ".join(f"{p.name} ({p.seconds:g} s) {p.seconds * saved_per_s:.1f}" for p in phases)
 
 
 def to_json(starts: Sequence[Start]) -> list[dict[str, Any]]:

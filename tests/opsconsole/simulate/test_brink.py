@@ -8,7 +8,7 @@ from statistics import fmean
 import pytest
 
 from opsconsole.simulate.brink import Brink
-from opsconsole.simulate.latency import LIMIT, Latency
+from opsconsole.simulate.latency import LIMIT, Latency, jitter
 from opsconsole.simulate.settings import DEFAULT_REPLICA, SloBounds
 from opsconsole.simulate.traces import ASSUMED
 
@@ -52,7 +52,7 @@ def test_no_path_is_negative_or_below_what_the_even_flow_leaves() -> None:
 
 def test_at_the_limit_a_fleet_falls_behind_by_what_it_was_idle_for() -> None:
     """The mean of the lowest point of a Brownian bridge, sqrt(pi / 8) of its spread over the bin."""
-    spread = (LATENCY.jitter(READY, 3) * BIN_S) ** 0.5 * READY
+    spread = (jitter(LATENCY, READY, 3) * BIN_S) ** 0.5 * READY
     ends = [through_bins(Brink(LATENCY, seed), 0.0, float(READY), 1)[0] for seed in range(800)]
     assert fmean(ends) == pytest.approx((3.141592653589793 / 8) ** 0.5 * spread, rel=0.08)
 
