@@ -20,8 +20,8 @@ import policies
 
 SHARED = ("situation", "memory", "outlook", "decision", "drain", "wording", "registry")
 PHYSICS = (
-    "fluid", "brink", "fluid_signals", "fluid_tally", "glimpse", "latency", "settings", "steptime", "traces", "backtest",
-    "outlooks",
+    "fluid", "brink", "fluid_signals", "fluid_tally", "glimpse", "latency", "settings", "steptime", "traces",
+    "backtest", "outlooks",
 )  # fmt: skip
 REQUEST = ("fleet", "members", "replica", "router", "score", "sequence", "signals", "kv_counts", "run")
 OURS = ("reactive", "predictive")
