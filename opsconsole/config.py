@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
-from opsconsole.config_values import Seconds, Share, Table, Words, seconds, share
+from opsconsole.config_values import Headers, Seconds, Share, Table, Words, seconds, share
 from opsconsole.errors import ConfigError
 
 __all__ = ["Config", "Loaded", "find", "load", "seconds", "share"]
@@ -116,9 +116,9 @@ class SourcesTable(Table):
     files: Words = ()
     prometheus: PrometheusTable | None = None
     kubernetes: KubernetesTable | None = None
-    timeout: Seconds = 3.0
+    timeout: Seconds = Field(default=3.0, gt=0)
     shards: int = Field(default=1, ge=1, le=64)  # processes that read pages
-    headers: Mapping[str, str] = Field(default_factory=dict)
+    headers: Headers = Field(default_factory=dict)
     bearer_token_file: Path | None = None
     verify: bool = True
     ca_file: Path | None = None
@@ -186,7 +186,7 @@ class NotifyTable(Table):
     command: Words = ()
     least: Literal["info", "warning", "critical"] = "warning"
     timeout: Seconds = Field(default=5.0, gt=0)
-    headers: Mapping[str, str] = Field(default_factory=dict, repr=False)
+    headers: Headers = Field(default_factory=dict, repr=False)
     bearer_token_file: Path | None = None
 
     @model_validator(mode="after")

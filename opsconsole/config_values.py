@@ -6,11 +6,13 @@ It knows no table. The trap: `"5"` of a variable and `5` of a file are the same 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Annotated
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0, "": 1.0}
+_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")  # a token of RFC 9110
 _DURATION = re.compile(r"([0-9]*\.?[0-9]+)\s*([a-z]*)")
 
 
@@ -39,9 +41,20 @@ def _listed(value: object) -> object:
     return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
 
 
+def _headers(value: Mapping[str, str]) -> Mapping[str, str]:
+    """What HTTP can carry; the value of a wrong one is a secret, perhaps."""
+    for name, text in value.items():
+        if not _HEADER_NAME.fullmatch(name):
+            raise ValueError(f"{name!r} is no name of a header")
+        if any(char in text for char in "\r\n\0"):
+            raise ValueError(f"the value of {name} holds the end of a line")
+    return value
+
+
 Seconds = Annotated[float, BeforeValidator(seconds), Field(ge=0, allow_inf_nan=False)]
 Share = Annotated[float, BeforeValidator(share), Field(gt=0, lt=1)]
 Words = Annotated[tuple[str, ...], BeforeValidator(_listed)]
+Headers = Annotated[Mapping[str, str], AfterValidator(_headers)]
 
 
 class Table(BaseModel):

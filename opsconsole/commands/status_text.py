@@ -78,6 +78,8 @@ def lines(snapshot: FleetSnapshot) -> Iterator[str]:
     for view in sorted(snapshot.replicas, key=lambda r: (r.state.risk, r.pool, r.replica)):
         if view.state is not ReplicaState.OK:
             yield f"{view.replica} is {view.state.value}: {view.why}"
+        if view.error and view.error not in view.why:
+            yield f"{view.replica}: {view.error}"
     if any(_known(r.ttft, r.sample.ttft if r.sample else None)[1] for r in snapshot.replicas):
         yield f"{_SINCE_START} since the engine's start: nothing finished between the two looks"
     for pool in snapshot.pools:

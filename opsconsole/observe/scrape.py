@@ -219,7 +219,8 @@ class ScrapeSource:
 
     def _duplicate(self, target: Target, now: float) -> Observation:
         words = f"{target.url or target.replica.name} is named more than once; it is counted once"
-        again = replace(target.replica, name=f"{target.replica.name} (again)")  # must not stand for the one that counts
+        # a name of its own, and no GPUs: it must not stand for the one that counts
+        again = replace(target.replica, name=f"{target.replica.name} (again)", gpus=None)
         return Observation(again, error=SourceError(SourceErrorKind.DUPLICATE, words, now))
 
 

@@ -42,13 +42,13 @@ def as_url(address: str, path: str = DEFAULT_PATH) -> str:
 
 
 def target_at(address: str, pool: str = DEFAULT_POOL, path: str = DEFAULT_PATH, name: str | None = None) -> Target:
-    """A target named by its host, port and path (where that is not the usual one), unless a name is given.
+    """A target named by its host, port, query and path (where that is not the usual one), unless a name is given.
 
     A user and password in the address become a header: addresses are shown and kept, passwords are not.
     """
     url, headers = without_login(as_url(address, path))
     parts = urlsplit(url)
-    own = parts.netloc + (parts.path if parts.path != DEFAULT_PATH else "")
+    own = parts.netloc + (parts.path if parts.path != DEFAULT_PATH else "") + (f"?{parts.query}" if parts.query else "")
     return Target(ReplicaRef(name or own, pool, url), url, headers)
 
 

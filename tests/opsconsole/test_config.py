@@ -238,6 +238,9 @@ async def test_the_cluster_says_which_pods_of_a_prometheus_exist(tmp_path: Path)
 @pytest.mark.parametrize(
     ("text", "said"),
     [
+        ('[sources]\nheaders = { "X A" = "1" }\n', r"fleet\.toml: sources\.headers: 'X A' is no name of a header"),
+        ('[sources]\nheaders = { X = "a\\nb" }\n', r"fleet\.toml: sources\.headers: the value of X holds the end"),
+        ('[sources]\ntimeout = "0s"\n', r"fleet\.toml: sources\.timeout: "),
         ('[sources]\ntargets = ["ftp://x"]\n', r"fleet\.toml: sources\.targets: 'ftp://x' is not an address"),
         ('[pool.a]\ntargets = ["http://[::1"]\n', r"fleet\.toml: pool\.a\.targets: .* is not an address"),
         ('[sources]\ndns = ["ftp://x"]\n', r"fleet\.toml: sources\.dns: 'ftp://x' is not an address"),

@@ -108,6 +108,8 @@ def test_a_clock_far_off_is_said_and_the_page_is_read(misbehaving: Misbehaving, 
     _, document = status(f"{misbehaving.url}/skewed", "--config", quick)
     (view,) = document["replicas"]
     assert view["error"].startswith("clock-skew: ") and (view["running"], view["state"]) == (3, "OK")
+    words = CliRunner().invoke(app, ["status", f"{misbehaving.url}/skewed", "--config", quick, "--over", "0.1s"])
+    assert words.exit_code == 0 and "/skewed: clock-skew: its clock is " in words.stdout
 
 
 def test_an_engine_that_changes_under_its_address_is_said(misbehaving: Misbehaving, quick: str) -> None:

@@ -55,7 +55,9 @@ def test_two_spellings_of_an_address_are_one(one: str, other: str) -> None:
 
 
 def test_different_queries_are_different_addresses() -> None:
-    assert canonical_url("http://h/m?model=a") != canonical_url("http://h/m?model=b")
+    one, other = "http://h/m?model=a", "http://h/m?model=b"
+    assert canonical_url(one) != canonical_url(other)
+    assert target_at(one).replica.name != target_at(other).replica.name
 
 
 async def test_every_address_behind_a_name_is_a_replica() -> None:
