@@ -61,7 +61,7 @@ class Answer:
         self.reason = ""
         self.headers: dict[str, str] = {}  # names in lower case; what is told twice is joined by ", "
         self.length: int | None = None  # of the body, where it is told beforehand
-        self.pieces: list[bytes] = []  # of the body, for the reader to take away
+        self.pieces: list[bytes] = []  # of the body, none of them empty, for the reader to take away
         self.is_reusable = False  # the connection may be asked again once this is done
         self.is_overlong = False  # more came than its end allows
         self._part = _Part.HEAD
@@ -93,7 +93,8 @@ class Answer:
         if self._part is _Part.LENGTH:
             data = self._body(data)
         elif self._part is _Part.REST:
-            self.pieces.append(data)
+            if data:
+                self.pieces.append(data)
             return
         elif self._part is not _Part.HEAD:
             data = self._chunks(data)

@@ -37,6 +37,11 @@ def test_the_pieces_in_which_it_comes_do_not_matter(text: bytes, cuts: list[int]
     places = sorted({0, len(text), *(min(cut, len(text)) for cut in cuts)})
     answer = fed(*(text[a:b] for a, b in pairwise(places)), ended=True)
     assert (answer.status, answer.reason, body(answer), answer.is_done) == (200, "OK", b"hello", True)
+    assert all(answer.pieces), "an empty piece is the end to who reads it"
+
+
+def test_a_head_that_comes_alone_brings_no_piece() -> None:
+    assert [fed(text[: text.index(b"\r\n\r\n") + 4]).pieces for text in (PLAIN, CHUNKED, CLOSING)] == [[], [], []]
 
 
 @pytest.mark.parametrize("text", WHOLE)

@@ -28,14 +28,16 @@ def redirect(place: bytes) -> bytes:
     return answer(b"", b"Location: " + place, status=b"302 Found")
 
 
-async def asked(payload: bytes) -> Observation:
-    """What is observed of a server that answers any request with these bytes and closes."""
+async def asked(*payloads: bytes) -> Observation:
+    """What is observed of a server that answers any request with these bytes, one packet each, and closes."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError, asyncio.IncompleteReadError):
             await reader.readuntil(b"\r\n\r\n")
-            writer.write(payload)
-            await writer.drain()
+            for payload in payloads:
+                writer.write(payload)
+                await writer.drain()
+                await asyncio.sleep(0.02)
         writer.close()
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
@@ -110,6 +112,12 @@ async def test_what_is_a_page_all_the_same_is_read(payload: bytes) -> None:
     found = await asked(payload)
     assert found.error is None, found.error
     assert found.sample is not None and found.sample.running == 3.0
+
+
+@pytest.mark.parametrize("head", [b"HTTP/1.0 200 OK\r\n\r\n", b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n"])
+async def test_a_page_whose_head_comes_before_it_is_not_empty(head: bytes) -> None:
+    found = await asked(head, PAGE[:7], PAGE[7:])
+    assert found.error is None and found.sample is not None and found.sample.running == 3.0
 
 
 @pytest.mark.parametrize("size", [1, 7, 10_000])
