@@ -31,14 +31,19 @@ def redirect(place: bytes) -> bytes:
 async def asked(*payloads: bytes) -> Observation:
     """What is observed of a server that answers any request with these bytes, one packet each, and closes."""
 
+    over = asyncio.Event()
+
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError, asyncio.IncompleteReadError):
             await reader.readuntil(b"\r\n\r\n")
-            for payload in payloads:
+            for number, payload in enumerate(payloads):
+                await asyncio.sleep(0.02 if number else 0)
                 writer.write(payload)
                 await writer.drain()
-                await asyncio.sleep(0.02)
         writer.close()
+        with contextlib.suppress(OSError):
+            await writer.wait_closed()
+        over.set()
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
@@ -48,6 +53,7 @@ async def asked(*payloads: bytes) -> Observation:
         return found
     finally:
         await source.close()
+        await over.wait()
         server.close()
         await server.wait_closed()
 
