@@ -18,6 +18,7 @@ from opsconsole.domain.records import (
     ForecastView,
     Interval,
     LatencyView,
+    LeadNeed,
     LeadRecord,
     PoolView,
     ReplicaState,
@@ -211,11 +212,12 @@ def forecasts(
             tally = hindsight.tally(pool.name) if hindsight is not None else None
             out.append(ForecastView(
                 pool.name, unit, now, LEADS, LEVELS, tuple(quantiles), "demo-seasonal", step=60.0, bought=0.9,
-                weights={"seasonal": 0.7, "ets": 0.3}, record=record, regret=tally,
+                weights={"seasonal": 0.7, "ets": 0.3}, record=record, regret=tally, needs=NEEDS,
             ))  # fmt: skip
     return tuple(out)
 
 
+NEEDS = tuple(LeadNeed(15.0 + 22.5 * i, 6.1 + 0.4 * i) for i in range(5))
 RECORD = tuple(
     LeadRecord(60.0 * i, 240 - 4 * i, 0.34 - 0.015 * i, (0.1 + i / 400, 0.51, 0.92 - i / 500))
     for i in (1, 2, 5, 10, 15)

@@ -55,7 +55,7 @@ class Options:
         limits: tuple[int, int, str],
     ) -> Options:  # fmt: skip
         laws = laws_of(policies)
-        starts = tuple(moments(word) for word in cold_starts.split(",") if word.strip())
+        starts = tuple(dict.fromkeys(moments(word) for word in cold_starts.split(",") if word.strip()))
         if not laws or not starts:
             raise UsageError("a backtest needs at least one --policy and one --cold-start.")
         for name, value in (("--fleet", fleet), ("--prompt-tokens", lengths[0]), ("--output-tokens", lengths[1])):
@@ -129,7 +129,6 @@ def backtest_text(loads: list[Trace], options: Options, output: str, html: Path 
     """Everything run; the report as text."""
     tables = [table for load in loads for table in _tables(load, options)]
     starts = [price(c.policy, t.cold_s, c.outcome) for t in tables for c in t.cells if c.knob is None]
-    several = len(options.cold_starts) > 1 and len(loads) == 1
     if html is not None:
         from opsconsole.simulate.html import page
 
@@ -137,7 +136,7 @@ def backtest_text(loads: list[Trace], options: Options, output: str, html: Path 
     if output == "json":
         extra: dict[str, Any] = {"seed": options.seed, "starts": to_json(starts) if len(loads) == 1 else []}
         return as_json(tables, extra)
-    return as_text(tables, sentences(starts) if several else ())
+    return as_text(tables, sentences(starts) if len(loads) == 1 else ())
 
 
 def _tables(load: Trace, options: Options) -> list[Table]:

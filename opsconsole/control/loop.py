@@ -24,6 +24,7 @@ from opsconsole.control.feed import Feed
 from opsconsole.control.forecasting import Forecasting, Guarded, NoForecast
 from opsconsole.control.hands import Hands
 from opsconsole.control.journal import Journal, alert_entries
+from opsconsole.control.lead_price import LeadBook
 from opsconsole.control.logs import log_entries
 from opsconsole.control.meter import Meter
 from opsconsole.control.mode import acts_by_itself
@@ -106,6 +107,7 @@ class Loop:
         self._decider = Decider(laws, settings.baselines)
         self._regrets = RegretBook()
         self._regrets.recall(found.unjudged)
+        self._leads = LeadBook()
         self._unwritten: tuple[JournalEntry, ...] = ()
         self._problems = self._decider.recall(found.memories)
 
@@ -169,17 +171,26 @@ class Loop:
 
     def forecasts(self) -> tuple[ForecastView, ...]:
         """The newest forecasts, with the level each pool buys for and how its decisions have fared."""
-        levels = {pool.name: self._decider.level(pool) for pool in self.settings.pools}
+        levels = self._levels()
         return tuple(
-            replace(view, bought=levels.get(view.pool), regret=self._regrets.tally(view.pool))
+            replace(
+                view,
+                bought=levels.get(view.pool),
+                regret=self._regrets.tally(view.pool),
+                needs=self._leads.told(view.pool),
+            )
             for view in self.forecasting.views()
         )
+
+    def _levels(self) -> dict[str, float]:
+        return {pool.name: self._decider.level(pool) for pool in self.settings.pools}
 
     def _look_back(self, snapshot: FleetSnapshot, decided: Sequence[Decided]) -> tuple[Judged, ...]:
         """Judge the decisions whose time has come, and remember the new ones."""
         views = [d.view for d in decided]
         capacities = {view.pool: view.capacity for view in views if view.capacity is not None}
         judged = self._regrets.settle(snapshot, capacities)
+        self._leads.note(decided, self._levels())
         bounds = {pool.name: (pool.limits.minimum, pool.limits.maximum) for pool in self.settings.pools}
         self._regrets.note(views, self.settings.decide_every_s or self.settings.interval_s, bounds)
         return judged

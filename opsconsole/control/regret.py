@@ -71,21 +71,20 @@ class Judged(NamedTuple):
 def judge(open_: Open, capacity: CapacityView | None) -> RegretView | None:
     """What it should have been; None where demand or capacity is unknown."""
     peaks = dict(open_.peak)
-    ratios = [
-        (peaks[unit] / (per * capacity.low), unit)
-        for unit, field_ in MEASURES
-        if capacity is not None and unit in peaks and (per := getattr(capacity, field_)) is not None and per > 0
-    ]
-    if not ratios or capacity is None:
+    if capacity is None:
         return None
-    worth, unit = max(ratios)
-    by_unit = {name: ratio for ratio, name in ratios}
-    if capacity.prompt_share is not None and PROMPT in by_unit and OUTPUT in by_unit:
-        worth = capacity.prompt_share * by_unit[PROMPT] + (1.0 - capacity.prompt_share) * by_unit[OUTPUT]
-        unit = max(PROMPT, OUTPUT, key=lambda name: by_unit[name])
+    ratios = {
+        unit: peaks[unit] / (per * capacity.low)
+        for unit, field_ in MEASURES
+        if unit in peaks and (per := getattr(capacity, field_)) is not None and per > 0
+    }
+    found = combined(ratios, capacity)
+    if found is None:
+        return None
+    worth, unit = found
     decision = open_.decision
     needed = min(open_.most, max(open_.least, math.ceil(worth - 1e-9)))
-    found = RegretView(
+    regret = RegretView(
         pool=decision.pool,
         decided_at=decision.at,
         due_at=open_.due_at,
@@ -96,7 +95,17 @@ def judge(open_: Open, capacity: CapacityView | None) -> RegretView | None:
         peak=round(peaks[unit], 3),
         unit=unit,
     )
-    return replace(found, text=words(found))
+    return replace(regret, text=words(regret))
+
+
+def combined(ratios: Mapping[str, float], capacity: CapacityView) -> tuple[float, str] | None:
+    """Replicas' worth of all units together, from that of each, and the unit that binds; None where none is known."""
+    if not ratios:
+        return None
+    if capacity.prompt_share is not None and PROMPT in ratios and OUTPUT in ratios:
+        worth = capacity.prompt_share * ratios[PROMPT] + (1.0 - capacity.prompt_share) * ratios[OUTPUT]
+        return worth, max(PROMPT, OUTPUT, key=lambda name: ratios[name])
+    return max((ratio, unit) for unit, ratio in ratios.items())
 
 
 def words(regret: RegretView) -> str:

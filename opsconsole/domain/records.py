@@ -436,6 +436,14 @@ class LeadRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class LeadNeed:
+    """What would be held if supply came after this lead: replicas' worth of the level bought, on average."""
+
+    lead: float  # s
+    replicas: float
+
+
+@dataclass(frozen=True, slots=True)
 class ForecastView:
     """Quantiles of one demand series at each lead, as last made. `quantiles[i][j]` is lead i, level j."""
 
@@ -454,6 +462,7 @@ class ForecastView:
     events: tuple[str, ...] = ()  # scheduled bursts, in words
     record: tuple[LeadRecord, ...] = ()  # by lead; empty until targets have come
     regret: RegretTally | None = None  # of the pool's decisions, the same on each of its units
+    needs: tuple[LeadNeed, ...] = ()  # of the pool, by lead up to its own, over at most a day
 
 
 @dataclass(frozen=True, slots=True)

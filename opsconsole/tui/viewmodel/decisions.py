@@ -112,6 +112,7 @@ def _panels(
     forecast, decision = outlook.forecast_of(world, pool, state.series), outlook.decision_of(world, pool)
     table = outlook.skill_table(forecast, decision.lead if decision else None, narrow - 2, why_rows - 2)
     rows = history(listed, state, snapshot, look, list_rows - 2, width - narrow - 2)
+    costs = outlook.start_cost(snapshot, pool, look, narrow - 2, forecast.needs if forecast else ())
     return [
         *draw.framed(title, chart, width, chart_rows, glyphs),
         *draw.beside(
@@ -121,8 +122,7 @@ def _panels(
         ),
         *draw.beside(
             draw.framed(f"History   {len(listed)} entries", rows, width - narrow, list_rows, glyphs),
-            draw.framed("What starts cost", outlook.start_cost(snapshot, pool, look, narrow - 2), narrow, list_rows,
-                        glyphs),
+            draw.framed("What starts cost", costs, narrow, list_rows, glyphs),
         ),
     ]  # fmt: skip
 

@@ -87,7 +87,9 @@ def _skill(world: World, snapshot: FleetSnapshot, state: ViewState, look: Look, 
 
 
 def _starts(world: World, snapshot: FleetSnapshot, state: ViewState, look: Look, cells: int, rows: int) -> list[Line]:
-    return outlook.start_cost(snapshot, main_pool(snapshot, state.selected), look, cells)
+    pool = main_pool(snapshot, state.selected)
+    forecast = outlook.forecast_of(world, pool, state.series)
+    return outlook.start_cost(snapshot, pool, look, cells, forecast.needs if forecast is not None else ())
 
 
 def _history(world: World, snapshot: FleetSnapshot, state: ViewState, look: Look, cells: int, rows: int) -> list[Line]:

@@ -7,6 +7,7 @@ last value (above 0 earns its place) and coverage is compared with the level it 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 from opsconsole.domain.records import (
@@ -14,6 +15,7 @@ from opsconsole.domain.records import (
     DecisionView,
     FleetSnapshot,
     ForecastView,
+    LeadNeed,
     LeadRecord,
     PoolView,
     RegretTally,
@@ -26,6 +28,7 @@ from opsconsole.tui.world import Look, World
 
 FIELDS = {"requests/s": "request_rate", "prompt tokens/s": "prompt_rate", "output tokens/s": "output_rate"}
 BOUGHT = 0.9
+FEWEST_SAVING_S = 900.0  # of starts counted, before a day of them is reckoned
 PHASES = ("schedule", "pending", "pull", "load", "compile", "warm", "starting")  # as a start goes through them
 
 
@@ -162,8 +165,14 @@ def _thinned(records: Sequence[LeadRecord], most: int) -> list[LeadRecord]:
     return [records[i * (len(records) - 1) // max(1, most - 1)] for i in range(most)]
 
 
-def start_cost(snapshot: FleetSnapshot, pool: PoolView | None, look: Look, cells: int) -> list[Line]:
-    """What cold starts cost by phase: GPU-hours over at most a day; replica-hours where GPUs are not told."""
+def start_cost(
+    snapshot: FleetSnapshot, pool: PoolView | None, look: Look, cells: int, needs: Sequence[LeadNeed] = ()
+) -> list[Line]:
+    """What cold starts cost by phase, over at most a day, and what a day without the phase would save.
+
+    In GPU-hours; in replica-hours where GPUs are not told. Saved are the phase's own hours and, where the agent tells
+    what the forecast `needs` by lead, the supply that is held only because starts take so long.
+    """
     if pool is None or pool.start_since is None:
         return [(Cell(" starts are not counted yet", "dim"),)]
     spent = {phase: value for phase, seconds in pool.start_s.items() if (value := fmt.known(seconds)) and value > 0}
@@ -172,17 +181,36 @@ def start_cost(snapshot: FleetSnapshot, pool: PoolView | None, look: Look, cells
     if whole <= 0:
         return [(Cell(f" no replica started in {over}", "dim"),)]
     gpus, word = _gpus_each(snapshot, pool)
-    scale = gpus / 3600.0
-    out: list[Line] = [(Cell(f" {hours(whole * scale)} {word} in {over}", "title"),)]
+    scale, days = gpus / 3600.0, (snapshot.at - pool.start_since) / 86400.0
+    saves = len(needs) > 1 and days * 86400.0 >= FEWEST_SAVING_S
+    width = max(4, min(20, cells - (34 if saves else 26)))
+    title = f" {hours(whole * scale)} {word} in {over}"
+    head = Cell(left(title, 24 + width) if saves else title, "title")
+    out: list[Line] = [(head, Cell("saved/day", "dim")) if saves else (head,)]
     order = {name: place for place, name in enumerate(PHASES)}
     for phase, seconds in sorted(spent.items(), key=lambda pair: order.get(pair[0], len(order))):
         share = seconds / whole
-        out.append((
+        line: Line = (
             Cell(left(f"   {clean(phase)}", 13)), Cell(right(hours(seconds * scale), 6)),
             Cell(right(f"{share * 100:.0f}%", 5) + " ", "dim"),
-            Cell(draw.bar(share, max(4, min(20, cells - 26)), look.glyphs), "bar"),
-        ))  # fmt: skip
+            Cell(left(draw.bar(share, width, look.glyphs), width), "bar"),
+        )  # fmt: skip
+        if saves:
+            saved = seconds * scale / days + 24.0 * gpus * held_for(needs, share)
+            line = (*line, Cell(right(hours(saved), 8)))
+        out.append(line)
     return out
+
+
+def held_for(needs: Sequence[LeadNeed], share: float) -> float:
+    """Replicas that are held because of this share of a start; `needs` ascend from no start at all to the whole one."""
+    shortest, whole = needs[0].lead, needs[-1].lead
+    lead = whole - share * (whole - shortest)
+    for before, after in itertools.pairwise(needs):
+        if lead <= after.lead:
+            part = (lead - before.lead) / (after.lead - before.lead) if after.lead > before.lead else 0.0
+            return needs[-1].replicas - before.replicas - part * (after.replicas - before.replicas)
+    return 0.0
 
 
 def hours(value: float) -> str:

@@ -57,6 +57,9 @@ async def test_it_reaches_the_law_the_record_and_the_explanation(make_stage: Mak
     record = await lived(stage, 60)
     (view,) = record.forecasts
     assert (view.pool, view.unit, view.bought, view.step) == ("chat", "requests/s", 0.9, 60.0)
+    assert [need.lead for need in view.needs] == [5.0, 7.5, 10.0, 12.5, 15.0], (
+        "the interval, then the start by quarters"
+    )
     (decision,) = record.decisions
     forecast = next(rule for rule in decision.trace if rule.rule == "forecast")
     assert forecast.wants is not None and forecast.wants >= 2 and "90 % quantile" in forecast.text

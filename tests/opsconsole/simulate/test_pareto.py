@@ -100,3 +100,4 @@ def test_a_start_is_priced_by_phase_and_by_what_a_shorter_one_saves() -> None:
     assert dict(long.phases)["pull"] == pytest.approx(15.0 * 0.30)
     lines = sentences([long, short])
     assert "300 s cut to 120 s is worth 30 GPU-hours a day (20 %)" in lines[-1]
+    assert "a phase less, at that rate: schedule (15 s) 2.5, pull (90 s) 15.0" in lines[-1]

@@ -13,6 +13,7 @@ from opsconsole.domain.records import (
     FleetSnapshot,
     ForecastView,
     JournalEntry,
+    LeadNeed,
     LeadRecord,
     PoolView,
     RegretTally,
@@ -20,6 +21,7 @@ from opsconsole.domain.records import (
     RuleTrace,
     SupplyPoint,
 )
+from opsconsole.tui import format as fmt
 from opsconsole.tui.cells import plain
 from opsconsole.tui.layout import Size
 from opsconsole.tui.state import ViewState
@@ -132,6 +134,23 @@ def test_what_starts_cost_is_in_gpu_hours_where_gpus_are_told(
     assert "1.00 replica-h" in text(outlook.start_cost(untold, untold.pools[0], look, 40))
     none = make_snapshot(pools=(PoolView("chat", start_since=NOW - 60),))
     assert "no replica started in 1m00s" in text(outlook.start_cost(none, none.pools[0], look, 40))
+
+
+def test_a_phase_less_saves_its_own_hours_and_the_supply_held_for_it(
+    make_snapshot: Callable[..., FleetSnapshot], look: Look
+) -> None:
+    needs = (LeadNeed(10.0, 4.0), LeadNeed(60.0, 5.0), LeadNeed(110.0, 8.0))
+    spent = {"load": 2700.0, "warm": 900.0}
+    pool = PoolView("chat", gpus=16, start_s=spent, start_since=NOW - 86400)
+    snapshot = make_snapshot(pools=(pool,))  # 8 replicas of 2 GPUs
+    assert outlook.held_for(needs, 0.25) == pytest.approx(1.5)  # 8 less what is held at 85 s
+    assert outlook.held_for(needs, 0.75) == pytest.approx(3.5)
+    assert outlook.held_for(needs, 1.0) == pytest.approx(4.0)
+    title, load, warm = text(outlook.start_cost(snapshot, pool, look, 40, needs)).splitlines()
+    assert title.endswith("saved/day") and max(map(len, (title, load, warm))) <= 40
+    assert load.split()[-1] == fmt.rate(1.5 + 24 * 2 * 3.5) and warm.split()[-1] == fmt.rate(0.5 + 24 * 2 * 1.5)
+    early = replace(pool, start_since=NOW - 600)
+    assert "saved" not in text(outlook.start_cost(make_snapshot(pools=(early,)), early, look, 40, needs))
 
 
 def test_regret_is_in_the_history_and_not_taken_for_a_decision(world: World, look: Look) -> None:
