@@ -175,7 +175,9 @@ async def test_pods_without_room_are_told_and_go_first(make: Make) -> None:
         assert waiting and all("Insufficient nvidia.com/gpu" in str(m.phase) for m in waiting)
         told = await eventually("what came of it told", lambda: [e for e in here.events() if "Partly" in e["reason"]])
         assert told[0]["message"].startswith("3 of 5 ready; 2 pending (0/3 nodes are available: 3 Insufficient nvidia")
-        assert (await daemon.actuator.follow(grown)).detail.startswith("late: 3 of 5 ready; ")
+        await eventually(
+            "its record", lambda: daemon.world.acts().items[grown].detail.startswith("late: 3 of 5 ready; ")
+        )
         plan = await daemon.actuator.plan_scale("chat", 5 - len(waiting), "no room", (ready,))
         assert set(plan.replicas) == {m.name for m in waiting}
         assert plan.streams_at_risk == 0
