@@ -131,20 +131,24 @@ def agreement(
     cold_start: Annotated[str, typer.Option("--cold-start", metavar="TIME")] = "120s",
     window: Annotated[str, typer.Option("--window", metavar="FROM,TO", help="Of each trace.")] = "0h,2h",
     fleet: Annotated[float, typer.Option("--fleet", help="Replicas the clairvoyant schedule needs on average.")] = 6.0,
-    seed: Annotated[int, typer.Option("--seed", min=0)] = 1,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="The first one.")] = 1,
+    seeds: Annotated[int, typer.Option("--seeds", min=1, help="How many; means are compared.")] = 1,
 ) -> None:
     """Both fidelities on the same windows: attainment within 2 points, GPU-hours within 3 %.
 
     Examples:
 
       opsconsole simulate agreement synthetic:diurnal synthetic:walk synthetic:bursts
+
+      opsconsole simulate agreement trace.csv.gz --window 6d,6.05d --fleet 8 --seeds 3
     """
     from opsconsole.commands.simulate_run import laws_of, moments, part, read
     from opsconsole.simulate.agreement import as_text, compare
 
     chosen = laws_of(policy)
     loads = [part(read(name, seed, "", 0.0), window) for name in traces]
-    found = [row for load in loads for row in compare(load, chosen, moments(cold_start), fleet, seed)]
+    drawn = range(seed, seed + seeds)
+    found = [row for load in loads for row in compare(load, chosen, moments(cold_start), fleet, drawn)]
     typer.echo(as_text(found))
     if not all(row.agrees for row in found):
         raise typer.Exit(1)
