@@ -17,6 +17,7 @@ from opsconsole.errors import SourceError, SourceErrorKind
 from opsconsole.observe.continuity import Continuity, follow
 from opsconsole.observe.dialects import DIALECTS
 from opsconsole.observe.dialects.normalise import new_memo, normalise
+from opsconsole.observe.dialects.vllm import EMBEDDED
 from opsconsole.observe.exposition import Page, SeriesMemo
 from opsconsole.observe.fetch import FetchFailed
 from opsconsole.observe.promql import Answer, PrometheusClient, PrometheusOptions
@@ -29,6 +30,8 @@ TARGET_LABELS = frozenset({
 })  # fmt: skip
 _FREEZE_S = {dialect.engine: dialect.freeze_s for dialect in DIALECTS}
 _BARE = ("process_start_time_seconds",)
+LOOK_BACK = "1h"  # how long ago an engine may have answered whose targets are all silent now
+LOOK_BACK_EVERY_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +67,8 @@ class PrometheusSource:
         self._memo = memo or new_memo()
         self._continuity: dict[str, Continuity] = {}
         self._last: tuple[Observation, ...] = ()
+        self._past_jobs: frozenset[str] = frozenset()  # under which an engine answered lately
+        self._past_due = float("-inf")
         self._good_at: float | None = None
         self._error: SourceError | None = None
         self._due = float("-inf")
@@ -100,7 +105,21 @@ class PrometheusSource:
         wanted = f'__name__=~"{names_pattern()}",__name__!~".+_created"{comma}{matchers}'
         series = await self.client.instant(f"{{{wanted}}}")
         up = await self.client.instant(f"up{{{matchers}}}")
+        if not matchers and any(points[-1][1] == 0 for _, points in up.series):
+            await self._look_back()
         return series, up, await self.client.instant(f"timestamp(up{{{matchers}}})")
+
+    async def _look_back(self) -> None:
+        """Which jobs had an engine: where every replica of one is down, nothing of now tells that it is one."""
+        if self._clock.monotonic() < self._past_due:
+            return
+        self._past_due = self._clock.monotonic() + LOOK_BACK_EVERY_S
+        try:
+            asked = f'count by (job) (last_over_time({{__name__=~"{engine_names_pattern()}"}}[{LOOK_BACK}]))'
+            past = await self.client.instant(asked)
+        except FetchFailed:
+            return  # a server that limits what it reads: what is known stays
+        self._past_jobs = frozenset(labels.get("job", "") for labels, _ in past.series)
 
     def _fail(self, failed: FetchFailed, now: float) -> None:
         attempts = self._error.attempts + 1 if self._error is not None else 1
@@ -114,7 +133,8 @@ class PrometheusSource:
         for labels, points in series.series:
             self._add(pages.setdefault(_target(labels), Page()), labels, points[-1][1])
         times = {_target(labels): points[-1][1] for labels, points in scraped.series}
-        known, jobs = self._known(), self._jobs(pages)
+        known, jobs = self._known(), self._jobs(pages) | self._past_jobs
+        before = {o.replica: o.sample for o in self._last if o.sample is not None}
         found = []
         for labels, points in sorted(up.series, key=lambda entry: _target(entry[0])):
             ref = self._ref(labels)
@@ -127,7 +147,10 @@ class PrometheusSource:
                 words = "the Prometheus server cannot scrape it (up is 0)"
                 found.append(Observation(ref, error=SourceError(SourceErrorKind.REFUSED, words, at)))
             elif page is not None:
-                found += self._observation(ref, page, at)
+                found += self._observation(ref, page, at, before.get(ref))
+        if self._error is None:  # of an answer in part nobody may conclude who is gone
+            listed = {_key(self._ref(labels)) for labels, _ in up.series}
+            self._continuity = {key: memory for key, memory in self._continuity.items() if key in listed}
         return found
 
     def _jobs(self, pages: Mapping[tuple[str, str], Page]) -> set[str]:
@@ -135,21 +158,20 @@ class PrometheusSource:
         return {job for (job, _), page in pages.items() if normalise(page, 0.0, "").engine is not None}
 
     def _was_engine(self, ref: ReplicaRef) -> bool:
-        return f"{ref.pool}/{ref.name}" in self._continuity
+        return _key(ref) in self._continuity
 
-    def _observation(self, ref: ReplicaRef, page: Page, at: float) -> list[Observation]:
-        memory, sample = self._follow(ref, normalise(page, at, ref.name))
+    def _observation(self, ref: ReplicaRef, page: Page, at: float, before: Sample | None) -> list[Observation]:
+        memory, sample = self._follow(ref, normalise(page, at, ref.name), before)
         if sample.engine is None:
             return []  # somebody else's target
-        self._continuity[f"{ref.pool}/{ref.name}"] = memory
+        self._continuity[_key(ref)] = memory
         if self._error is not None:
             return [Observation(ref, error=self._error)]  # partial: what is missing would read as zero
         return [Observation(ref, sample, ready=sample.ready, draining=sample.draining)]
 
-    def _follow(self, ref: ReplicaRef, sample: Sample) -> tuple[Continuity, Sample]:
+    def _follow(self, ref: ReplicaRef, sample: Sample, before: Sample | None) -> tuple[Continuity, Sample]:
         """The same scrape seen twice is not a page that did not move."""
-        memory = self._continuity.get(f"{ref.pool}/{ref.name}", Continuity())
-        before = next((o.sample for o in self._last if o.replica == ref and o.sample is not None), None)
+        memory = self._continuity.get(_key(ref), Continuity())
         if before is not None and before.at == sample.at:
             return memory, before
         return follow(memory, sample, _FREEZE_S)
@@ -177,6 +199,17 @@ def own_labels(labels: Mapping[str, str]) -> dict[str, str]:
 
 def _target(labels: Mapping[str, str]) -> tuple[str, str]:
     return labels.get("job", ""), labels.get("instance", "")
+
+
+def _key(ref: ReplicaRef) -> str:
+    return f"{ref.pool}/{ref.name}"
+
+
+def engine_names_pattern() -> str:
+    """A regular expression over names that nobody but an engine gives; an agent of ours gives its own by our name."""
+    engines = [d for d in DIALECTS if not d.auxiliary and d is not EMBEDDED]  # which gives vLLM's as well
+    prefixes = sorted({prefix.rstrip("_") for d in engines for prefix in d.prefixes})
+    return f"(ray_|kserve_)?({'|'.join(prefixes)})[:_].+"
 
 
 def names_pattern() -> str:

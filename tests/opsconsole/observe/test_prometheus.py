@@ -78,6 +78,28 @@ async def test_a_page_read_through_prometheus_is_the_page_read_directly(server: 
         await source.close()
 
 
+async def test_an_engine_whose_every_target_is_silent_is_still_known_to_who_asks_for_the_first_time(
+    server: Any, prometheus: str
+) -> None:
+    seen = source_at(prometheus)
+    try:
+        await eventually(lambda: seen.observe(0.0))
+        server._ok = server._500
+
+        async def silent() -> Any:
+            source = source_at(prometheus)
+            found = {o.replica.name: o for o in await source.observe(0.0)}
+            await source.close()
+            return found if found and not any(o.sample for o in found.values()) else None
+
+        found = await eventually(silent)
+        assert found.keys() == {"vllm-0", "vllm-1"}, "and what never was an engine is still somebody else's"
+        assert all(o.error.kind is Kind.REFUSED for o in found.values())
+        assert {o.replica.name for o in await seen.observe(0.0)} == {"vllm-0", "vllm-1"}
+    finally:
+        await seen.close()
+
+
 async def test_replicas_that_a_discovery_does_not_know_are_ghosts(server: Any, prometheus: str) -> None:
     seen, source = source_at(prometheus), source_at(prometheus)
     source._known = lambda: {"vllm-0"}
