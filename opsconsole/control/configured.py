@@ -42,7 +42,15 @@ from opsconsole.observe.promql import PrometheusOptions
 from opsconsole.observe.scrape import ScrapeOptions, ScrapeSource
 from opsconsole.observe.sharded import ShardedSource
 from opsconsole.observe.source import Source, Target, TargetProvider
-from opsconsole.observe.targets import DnsTargets, FileTargets, JoinedTargets, StaticTargets, target_at
+from opsconsole.observe.targets import (
+    DnsTargets,
+    FileTargets,
+    JoinedTargets,
+    StaticTargets,
+    as_url,
+    target_at,
+    without_login,
+)
 from policies.registry import names as policy_names
 from policies.situation import CapacityFacts, Limits
 from policies.worth import prompt_share
@@ -260,11 +268,12 @@ def _prometheus(loaded: Loaded, clock: Clock, known: Known) -> Source:
     assert table is not None
     with named(loaded, "sources.prometheus.bearer_token_file"):
         bearer = secret(table.bearer_token_file)
-    headers = (("Authorization", f"Bearer {bearer}"),) if bearer else ()
+    with named(loaded, "sources.prometheus.url"):
+        url, login = without_login(as_url(table.url, path=""))
     fetch = fetch_options(loaded)
     server = PrometheusOptions(
-        table.url,
-        headers,
+        url,
+        (("Authorization", f"Bearer {bearer}"),) if bearer else login,
         verify=(fetch.verify and fetch.ca_file) or fetch.verify,
         client_cert=fetch.client_cert,
         timeout_s=fetch.timeout_s,

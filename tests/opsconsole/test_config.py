@@ -252,6 +252,10 @@ async def test_the_cluster_says_which_pods_of_a_prometheus_exist(tmp_path: Path)
             '[sources]\nprometheus = { url = "http://p:9", bearer_token_file = "/no/such" }\n',
             r"fleet\.toml: sources\.prometheus\.bearer_token_file: The secret in /no/such cannot be read",
         ),
+        (
+            '[sources]\nprometheus = { url = "ftp://p" }\n',
+            r"fleet\.toml: sources\.prometheus\.url: 'ftp://p' is not an address: give http://HOST:PORT or HOST:PORT",
+        ),
         ('[sources]\nfiles = ["/no/such.json"]\n', r"fleet\.toml: sources\.files: there is no file /no/such\.json"),
         (
             '[sources]\ntargets = ["h:1"]\nca_file = "/no/ca.pem"\n',
@@ -294,3 +298,23 @@ def test_a_password_in_an_address_is_not_in_what_is_shown(tmp_path: Path) -> Non
         shown = CliRunner().invoke(app, ["config", "show", "--config", str(path), "--output", form]).stdout
         assert "hunter2" not in shown and "http://(hidden)@h:1/m" in shown and "h:3" in shown
         assert "https://(hidden)@prom/" in shown and "(hidden)@h:2" in shown
+
+
+@pytest.mark.parametrize(
+    ("address", "url", "headers"),
+    [
+        ("prometheus:9090", "http://prometheus:9090", ()),
+        ("https://h/prom/", "https://h/prom/", ()),
+        ("https://u:s3cret@h", "https://h", (("Authorization", "Basic dTpzM2NyZXQ="),)),
+    ],
+)
+async def test_a_prometheus_is_asked_by_its_address_and_the_password_in_it_is_shown_nowhere(
+    tmp_path: Path, address: str, url: str, headers: tuple[tuple[str, str], ...]
+) -> None:
+    path = tmp_path / "fleet.toml"
+    path.write_text(f'[sources]\nprometheus = {{ url = "{address}" }}\n')
+    (source,) = sources(load(path, {}), ManualClock())
+    assert isinstance(source, PrometheusSource)
+    options = source.client._options
+    assert (options.url, options.headers) == (url, headers) and "s3cret" not in repr(options)
+    await source.close()
