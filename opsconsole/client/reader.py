@@ -31,7 +31,7 @@ from opsconsole.errors import AgentUnavailable, PlanRefused, UsageError
 
 T = TypeVar("T")
 CONNECT_S, READ_S = 3.0, 30.0
-AT_ONCE = 16  # records of a tick read in one go, a millisecond or two
+AT_ONCE = 8  # records of a tick read in one go, about a millisecond
 
 
 class AgentReader:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from opsconsole.tui.app import ConsoleApp
     from opsconsole.tui.recording import Recorder
 
+FRAMES = "120"  # at most, a second: nothing is painted that has not changed, and a key waits half as long for its turn
+
 
 def run(
     address: str | None, *, demo: bool = False, read_only: bool = False, theme: str | None = None,
@@ -92,6 +94,7 @@ def go_lean(environ: MutableMapping[str, str]) -> None:
 
 def show(address: str | None, read_only: bool, theme: str | None, glyphs: str | None, lean: bool = False) -> int:
     """Build the application and run it."""
+    os.environ.setdefault("TEXTUAL_FPS", FRAMES)  # read when Textual is imported
     app = build(address, read_only=read_only, theme=theme, glyphs=glyphs, lean=lean)
     app.owns_process = True
     code = app.run(mouse=not os.environ.get("OPSCONSOLE_NO_MOUSE")) or 0
