@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gzip
+import os
 
 import pytest
 
@@ -154,3 +155,58 @@ async def test_a_name_that_can_be_none_is_a_named_failure(address: str) -> None:
     await source.close()
     assert found.sample is None and found.error is not None
     assert found.error.kind in (Kind.DNS, Kind.INTERNAL), found.error
+
+
+HANGS = b"hangs"
+RUDE = (
+    answer(PAGE),
+    answer(b"<html>"),
+    redirect(b"/0"),
+    answer(b"", status=b"503 Busy"),
+    b"HTTP/1.1 200 OK\r\nContent-Length: 999\r\n\r\n" + PAGE,
+    b"HTTP/1.1 200 OK\r\n\r\n" + PAGE,
+    answer(gzip.compress(PAGE)[:-9], b"Content-Encoding: gzip"),
+    answer(PAGE) + b"more than that",
+    b"SSH-2.0-OpenSSH_9\r\n",
+    b"",
+    HANGS,
+)
+
+
+async def rudely(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Answers by the number in the path, again and again where the answer is whole."""
+    with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+        while True:
+            line = (await reader.readuntil(b"\r\n\r\n")).split(b" ")[1]
+            payload = RUDE[int(line.strip(b"/"))]
+            if payload is not HANGS:
+                writer.write(payload)
+                await writer.drain()
+                if payload not in (RUDE[0], RUDE[1], RUDE[2], RUDE[3]):
+                    break
+    writer.close()
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="open files are counted in /proc")
+async def test_a_hundred_ticks_of_servers_that_misbehave_leave_nothing_behind() -> None:
+    server = await asyncio.start_server(rudely, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    wanted = [target_at(f"http://127.0.0.1:{port}/{number}") for number in range(len(RUDE))]
+    options = ScrapeOptions(FetchOptions(timeout_s=0.1), budget_s=0.03, spread_s=0.0, backoff_s=0.0)
+    source = ScrapeSource(StaticTargets(wanted), SystemClock(), options)
+    held: list[tuple[int, int]] = []
+    good = 0
+    for _ in range(100):
+        found = await source.observe(SystemClock().now())
+        good += found[0].sample is not None
+        held.append((len(os.listdir("/proc/self/fd")), len(asyncio.all_tasks())))
+    await source.close()
+    server.close()
+    await server.wait_closed()
+    files, tasks = (max(counts[60:]) for counts in zip(*held, strict=True))
+    begun = tuple(max(counts[:40]) for counts in zip(*held, strict=True))
+    assert files <= begun[0] + len(RUDE) and tasks <= begun[1] + len(RUDE), (begun, files, tasks)
+    assert good > 50
+    async with asyncio.timeout(10.0):
+        while len(asyncio.all_tasks()) > 1:  # the server's own
+            await asyncio.sleep(0.01)
