@@ -174,7 +174,7 @@ RUDE = (
 
 
 async def rudely(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Answers by the number in the path, again and again where the answer is whole."""
+    """Answers by the number in the path; hangs up only where that is the end of the answer."""
     with contextlib.suppress(OSError, asyncio.IncompleteReadError):
         while True:
             line = (await reader.readuntil(b"\r\n\r\n")).split(b" ")[1]
@@ -182,7 +182,7 @@ async def rudely(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
             if payload is not HANGS:
                 writer.write(payload)
                 await writer.drain()
-                if payload not in (RUDE[0], RUDE[1], RUDE[2], RUDE[3]):
+                if b"Length" not in payload:
                     break
     writer.close()
 
