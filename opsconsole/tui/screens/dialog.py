@@ -135,7 +135,7 @@ class ChangeScreen(ModalScreen[None]):
     def action_proceed(self) -> None:
         """Close what has been applied; else proceed, when the fields have taken what was typed before."""
         if self.change.sent:
-            self.dismiss()
+            self._close()
             return
         confirm = self.query_one("#confirm", Input)
         field = self.focused or confirm
@@ -191,4 +191,9 @@ class ChangeScreen(ModalScreen[None]):
     def on_key(self, event: events.Key) -> None:
         if event.key == "escape" or (self.change.sent and event.key == "q"):
             event.stop()
+            self._close()
+
+    def _close(self) -> None:
+        """Leave; the second of two quick keys finds this screen gone, and must not take the one beneath with it."""
+        if self.is_active:
             self.dismiss()

@@ -118,7 +118,8 @@ class PanelScreen(ModalScreen[None]):
             if self._query and key == "escape":
                 self._query = ""
             else:
-                self.dismiss()
+                if self.is_active:  # the second of two quick keys finds it gone, and must not take the console with it
+                    self.dismiss()
                 return
         elif self._panel != "help" and key == "c":
             app: Any = self.app

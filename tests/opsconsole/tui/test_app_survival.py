@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from textual.events import Key
 from textual.pilot import Pilot
 
 from opsconsole.domain.records import FleetSnapshot, PrefixView, ReplicaState, ReplicaView
@@ -57,6 +58,23 @@ async def test_any_size_while_anything_is_open(opening: tuple[str, ...], make_ap
             await pilot.resize_terminal(*size)
             await pilot.pause()
         await keys(pilot, "escape", "escape", "escape", "1")
+        assert "REPLICA" in seen(app)
+
+
+@pytest.mark.parametrize("opening", [("y",), ("question_mark",), ("s",), ("Z",), ("2", "m")], ids="-".join)
+async def test_escape_twice_at_once_closes_what_is_open_and_not_the_console(
+    opening: tuple[str, ...], make_app: MakeApp
+) -> None:
+    app = make_app()
+    async with running(app) as pilot:
+        await keys(pilot, *opening)
+        top = app.screen
+        assert top is not app.console_screen
+        for _ in range(3):  # they wait in the screen's queue before the first is worked off
+            top.post_message(Key("escape", "\x1b"))
+        await pilot.pause(0.05)
+        assert app.screen is app.console_screen and app.is_running
+        await keys(pilot, "1")
         assert "REPLICA" in seen(app)
 
 
