@@ -7,6 +7,8 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 
+import httpx
+
 from tests.kubernetes.daemons import DaemonProcess
 from tests.kubernetes.worlds import Maker, eventually
 
@@ -20,6 +22,12 @@ def holder(here: Maker) -> str:
 
 def leads(here: Maker, daemon: DaemonProcess) -> bool:
     return daemon.process is not None and f"_{daemon.process.pid}_" in holder(here)
+
+
+def answered(daemon: DaemonProcess, plan_id: str) -> httpx.Response | None:
+    """What comes of an intent; None while nobody can be asked."""
+    found = daemon.post("/v1/intents", {"plan_id": plan_id})
+    return None if found.status_code == 503 else found
 
 
 async def test_a_leader_killed_or_put_to_sleep_is_followed_and_never_writes_again(make: Make, tmp_path: Path) -> None:
@@ -38,8 +46,8 @@ async def test_a_leader_killed_or_put_to_sleep_is_followed_and_never_writes_agai
         await eventually("the second to lead", lambda: leads(here, two), 30.0)
         os.kill(one.process.pid, signal.SIGCONT)
         await eventually("the first to answer", one.is_ready, 30.0)
-        # Its plan is unknown to the leader, to whom it passes the intent on.
-        refused = one.post("/v1/intents", {"plan_id": plan["plan_id"]})
+        # Its plan is unknown to the leader, to whom it passes the intent on once it has read who that is.
+        refused = await eventually("the leader's word", lambda: answered(one, plan["plan_id"]), 15.0)
         assert (refused.status_code, "There is no plan" in refused.json()["error"]) == (400, True)
         assert here.replicas() == 1
         two.end(signal.SIGKILL)
