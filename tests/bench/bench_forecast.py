@@ -16,7 +16,7 @@ import argparse
 import math
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from typing import NamedTuple
 
@@ -109,33 +109,29 @@ def made(name: str) -> Series:
     return from_values(np.abs(500 + np.cumsum(random.normal(0, 1.0, 8000))), 60.0)
 
 
-def lines(rows: Sequence[Row]) -> tuple[list[str], bool]:
-    """The table, and whether every bar holds."""
-    out = [HEAD]
-    fine = True
-    for row in rows:
-        errors = " ".join(f"{s.error_ratio or math.nan:6.3f}" for s in row.scores)
-        pinballs = " ".join(f"{s.pinball_ratios[2] or math.nan:5.2f}" for s in row.scores)
-        covered = [100 * s.coverage[2] for s in row.scores]
-        notes = failures(row, covered)
-        fine = fine and not notes
-        shown = " ".join(f"{c:6.2f}" for c in covered)
-        out.append(
-            f"{row.name[:43]:44}{row.days:5.1f}  {errors}  {pinballs}  {shown}  {row.cpu_ms:6.2f}  "
-            f"{row.capacity:6.2f}  {row.rivals[0]:11.2f} {row.rivals[1]:6.2f}  {notes}"
-        )
+def line(row: Row) -> tuple[str, bool]:
+    """One row of the table, and whether the bars of a single series hold."""
+    errors = " ".join(f"{s.error_ratio or math.nan:6.3f}" for s in row.scores)
+    pinballs = " ".join(f"{s.pinball_ratios[2] or math.nan:5.2f}" for s in row.scores)
+    covered = [100 * s.coverage[2] for s in row.scores]
+    notes = failures(row, covered)
+    shown = " ".join(f"{c:6.2f}" for c in covered)
+    return (
+        f"{row.name[:43]:44}{row.days:5.1f}  {errors}  {pinballs}  {shown}  {row.cpu_ms:6.2f}  "
+        f"{row.capacity:6.2f}  {row.rivals[0]:11.2f} {row.rivals[1]:6.2f}  {notes}"
+    ), not notes
+
+
+def together(rows: Sequence[Row]) -> Iterator[tuple[str, bool]]:
+    """The bars of all long series together, and whether they hold."""
     traces = [row for row in rows if row.name not in THEORY and row.days >= LONG_DAYS and len(row.scores) == 3]
-    for title, bars in (("error / last value", ERROR_BARS), ("p99 pinball", P99_BARS)):
-        if not traces:
-            continue
+    for title, bars in (("error / last value", ERROR_BARS), ("p99 pinball", P99_BARS)) if traces else ():
         means = [math.exp(float(np.mean([math.log(of_bar(r.scores[i], bars)) for r in traces]))) for i in range(3)]
         held = all(m <= b for m, b in zip(means, bars, strict=True))
-        fine = fine and held
         said = "  ".join(
             f"{lead / 60:g} min {m:.3f} (bar {b:.2f})" for lead, m, b in zip(LEADS, means, bars, strict=True)
         )
-        out.append(f"{title}, geometric mean of {len(traces)} long series: {said}  {'held' if held else 'MISSED'}")
-    return out, fine
+        yield f"{title}, geometric mean of {len(traces)} long series: {said}  {'held' if held else 'MISSED'}", held
 
 
 def of_bar(lead: LeadScore, bars: tuple[float, ...]) -> float:
@@ -169,10 +165,17 @@ def main() -> int:
     parser.add_argument("traces", nargs="+", help="FILE or FILE:COLUMN (requests, prompt_tokens, output_tokens)")
     parser.add_argument("--jobs", type=int, default=2)
     asked = parser.parse_args()
+    print(HEAD, flush=True)
+    rows, fine = [], True
     with ProcessPoolExecutor(asked.jobs) as workers:
-        rows = list(workers.map(measure, [*asked.traces, *THEORY]))
-    table, fine = lines(rows)
-    print("\n".join(table))
+        for row in workers.map(measure, [*asked.traces, *THEORY]):
+            rows.append(row)
+            said, held = line(row)
+            fine = fine and held
+            print(said, flush=True)
+    for said, held in together(rows):
+        fine = fine and held
+        print(said)
     return 0 if fine else 1
 
 
