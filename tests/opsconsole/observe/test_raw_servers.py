@@ -17,7 +17,7 @@ from opsconsole.observe.scrape import ScrapeOptions, ScrapeSource
 from opsconsole.observe.targets import StaticTargets, target_at
 
 PAGE = b"vllm:num_requests_running 3\n"
-QUICK = ScrapeOptions(FetchOptions(timeout_s=1.5), budget_s=5.0, spread_s=0.0)
+PATIENT = ScrapeOptions(FetchOptions(timeout_s=20.0), budget_s=30.0, spread_s=0.0)  # nothing here hangs
 
 
 def answer(body: bytes, *headers: bytes, status: bytes = b"200 OK") -> bytes:
@@ -48,7 +48,7 @@ async def asked(*payloads: bytes) -> Observation:
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
-    source = ScrapeSource(StaticTargets([target_at(f"http://127.0.0.1:{port}/m")]), SystemClock(), QUICK)
+    source = ScrapeSource(StaticTargets([target_at(f"http://127.0.0.1:{port}/m")]), SystemClock(), PATIENT)
     try:
         (found,) = await source.observe(0.0)
         return found
@@ -150,7 +150,7 @@ async def test_a_second_member_that_is_cut_is_a_cut_page() -> None:
 
 @pytest.mark.parametrize("address", ["http://.:80/", "http://xn--:1", f"http://{'a' * 300}.com"])
 async def test_a_name_that_can_be_none_is_a_named_failure(address: str) -> None:
-    source = ScrapeSource(StaticTargets([target_at(address)]), SystemClock(), QUICK)
+    source = ScrapeSource(StaticTargets([target_at(address)]), SystemClock(), PATIENT)
     (found,) = await source.observe(0.0)
     await source.close()
     assert found.sample is None and found.error is not None
