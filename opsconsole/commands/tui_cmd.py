@@ -97,12 +97,12 @@ def show(address: str | None, read_only: bool, theme: str | None, glyphs: str | 
     os.environ.setdefault("TEXTUAL_FPS", FRAMES)  # read when Textual is imported
     app = build(address, read_only=read_only, theme=theme, glyphs=glyphs, lean=lean)
     app.owns_process = True
-    code = app.run(mouse=not os.environ.get("OPSCONSOLE_NO_MOUSE")) or 0
+    asked = app.run(mouse=not os.environ.get("OPSCONSOLE_NO_MOUSE")) or 0
     if not app.is_web:
         from opsconsole.tui import remembered
 
         remembered.save(remembered.path(os.environ), app.session.state, app.look_name)
-    return code
+    return app.return_code or asked  # Textual's own says that an error ended it
 
 
 def build(
@@ -126,9 +126,16 @@ def build(
     )
     held = {} if fresh else remembered.load(remembered.path(os.environ))
     name = themes.choose_theme(theme or settings.theme or held.get("theme"), os.environ)
+    name_terminal(os.environ)
     app = ConsoleApp(address, settings=settings, look=look, theme_name=name, recorder=recorder, lean=lean)
     app.session.state = remembered.applied(held, app.session.state, settings)
     return app
+
+
+def name_terminal(environ: MutableMapping[str, str]) -> None:
+    """Call a nameless terminal the plainest that has a size: for `dumb` Rich says 80x25 always; no layout settles."""
+    if environ.get("TERM", "").lower() in ("dumb", "unknown"):
+        environ["TERM"] = "vt100"
 
 
 def recorder(path: str) -> Recorder:

@@ -211,3 +211,27 @@ def test_no_mouse_reaches_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tui_cmd, "show", show)
     assert tui_cmd.run("/run/agent.sock", no_mouse=True) == 0
     assert shown == ["1"]
+
+
+@pytest.mark.parametrize(("term", "called"), [("dumb", "vt100"), ("unknown", "vt100"), ("screen-256color",) * 2])
+def test_a_terminal_without_a_name_still_has_a_size_and_says_no_colour(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, term: str, called: str
+) -> None:
+    monkeypatch.setenv("TERM", term)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    app = tui_cmd.build(None, fresh=True)
+    assert os.environ["TERM"] == called
+    assert not app.console.is_dumb_terminal
+    assert (app.look_name == "mono") is (term == "dumb")
+
+
+@pytest.mark.parametrize(("own", "code"), [(0, 0), (1, 1), (None, 0)])
+def test_an_error_that_ended_the_screen_is_in_the_exit_code(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, own: int | None, code: int
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    app = tui_cmd.build(None, fresh=True)
+    app._return_code = own
+    monkeypatch.setattr(app, "run", lambda mouse: None)
+    monkeypatch.setattr(tui_cmd, "build", lambda address, **how: app)
+    assert tui_cmd.show(None, True, None, None) == code
