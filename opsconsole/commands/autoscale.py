@@ -44,7 +44,8 @@ def autoscale(
     output: Annotated[str, typer.Option("--output", "-o", help="With --once: text or json.")] = "text",
     plain_log: Annotated[bool, typer.Option("--plain-log", help="Log in words instead of JSON lines.")] = False,
 ) -> None:
-    """Run the agent: observe, decide, explain. It changes nothing unless told to.
+    """Run the agent: observe, decide, explain. It changes nothing unless told to. With --once the exit code is 1 when
+    no source could be asked.
 
     Examples:
 
@@ -104,8 +105,16 @@ def _once(loaded: Loaded, recording: Path | None, at: str, explain: bool, output
             "forecasts": to_json(record.forecasts),
         }
         typer.echo(json.dumps(document, indent=2, ensure_ascii=False))
-        return
-    _print(record, explain)
+    else:
+        _print(record, explain)
+    if not _looked(record):
+        raise typer.Exit(1)
+
+
+def _looked(record: TickRecord) -> bool:
+    """Whether any source answered: where none did, how many replicas there are is unknown, and not 0."""
+    sources = record.snapshot.sources
+    return not sources or any(source.ok for source in sources)
 
 
 def _when(recording: Path, at: str) -> float:
@@ -133,6 +142,9 @@ def _print(record: TickRecord, explain: bool) -> None:
     for source in snapshot.sources:
         if not source.ok:
             typer.echo(f"source {source.name} fails: {source.error}")
+    if not _looked(record) and not snapshot.replicas:
+        typer.echo("Nothing is decided: no source could be asked, so how many replicas there are is unknown.")
+        return
     for decision in record.decisions:
         typer.echo("")
         for line in lines(decision) if explain else [decision_text(decision)]:

@@ -28,6 +28,9 @@ def status(
         str, typer.Option("--prometheus", metavar="URL", help="A server that scrapes the engines.")
     ] = "",
     kubernetes: Annotated[str, typer.Option("--kubernetes", metavar="SELECTOR", help="Pods, such as app=vllm.")] = "",
+    kubeconfig: Annotated[Path | None, typer.Option("--kubeconfig", help="As kubectl takes it.")] = None,
+    context: Annotated[str, typer.Option("--context", help="Of the kubeconfig; default: its current one.")] = "",
+    namespace: Annotated[str, typer.Option("--namespace", "-n", help="Default: the context's.")] = "",
     config: Annotated[Path | None, typer.Option("--config", help="TOML file with the sources.")] = None,
     attach: Annotated[str, typer.Option("--attach", metavar="URL", help="Ask this agent.")] = "",
     token: Annotated[
@@ -44,6 +47,8 @@ def status(
       opsconsole status http://10.0.0.7:8000 10.0.0.8:8000 --output json
 
       opsconsole status --prometheus http://prometheus:9090
+
+      opsconsole status --kubernetes app=vllm --context prod -n serving
     """
     import asyncio
 
@@ -60,6 +65,9 @@ def status(
             "sources.targets": targets or None,
             "sources.prometheus.url": prometheus or None,
             "sources.kubernetes.selector": kubernetes or None,
+            "kubernetes.kubeconfig": kubeconfig,
+            "kubernetes.context": context or None,
+            "kubernetes.namespace": namespace or None,
         }
         snapshot = asyncio.run(_look(load(config, flags=flags), duration(over)))
     else:

@@ -164,6 +164,12 @@ def test_once_explain_prints_every_rule(person: Person, engine: str) -> None:
     assert not (person.home / "opsconsole.db").exists()
 
 
+def test_once_decides_nothing_where_no_source_answers(person: Person) -> None:
+    done = person.types("autoscale", "--prometheus", "http://127.0.0.1:9", "--once")
+    assert done.returncode == 1 and "fails" in done.stdout
+    assert "how many replicas there are is unknown" in done.stdout and "0 -> 1" not in done.stdout
+
+
 def test_orders_are_given_shown_and_lifted(person: Person, agent: Path) -> None:
     pinned = person.types("pin", "2", "--for", "2h", "--note", "launch at noon")
     assert pinned.returncode == 0, pinned.stderr
