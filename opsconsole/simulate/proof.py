@@ -188,11 +188,12 @@ def write(out: Path, tables: Sequence[Table]) -> str:
     }
     _replace(out / "proof.json", json.dumps(found, indent=1, sort_keys=True) + "\n")
     prices = [line for trace, some in starts.items() for line in (f"{trace}:", *sentences(some))]
-    words = [f"<p>{line}</p>" for line in ("missed: " + ("none" if not lost else "; ".join(lost)), *prices)]
+    kept = "every promise kept" if all(v.was_run for v in verdicts) else "nothing missed so far; not all was run"
+    words = [f"<p>{line}</p>" for line in ("missed: " + "; ".join(lost) if lost else kept, *prices)]
     _replace(out / "proof.html", page(tables, "Proof", [grid(COLUMNS, summary[1:]), *words]))
     widths = [max(len(row[i]) for row in summary) for i in range(len(COLUMNS))]
     lines = ["  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in summary]
-    return "\n".join([*lines, "", *(lost or ("every promise kept",)), "", *prices])
+    return "\n".join([*lines, "", *(lost or (kept,)), "", *prices])
 
 
 def _replace(path: Path, text: str) -> None:

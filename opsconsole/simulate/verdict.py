@@ -25,7 +25,8 @@ class Verdict:
     trace: str
     cold_s: float
     target: float
-    ours: float | None
+    ours: float | None  # None where no value of its knob reached the target, or none was run yet
+    was_run: bool  # ours
     published_law: str | None  # the cheapest that meets the target as published
     published: float | None
     published_attained: float | None
@@ -78,6 +79,7 @@ def judge(table: Table) -> Verdict:
         cold_s=table.cold_s,
         target=target,
         ours=_cost(table, OURS),
+        was_run=any(c.policy == OURS for c in table.cells),
         published_law=None if best is None else best.policy,
         published=None if best is None else best.point.gpu_hours,
         published_attained=None if best is None else best.point.attainment,
@@ -108,7 +110,7 @@ def rows(verdicts: Sequence[Verdict]) -> list[tuple[str, ...]]:
         (
             v.trace,
             f"{v.cold_s:g} s",
-            _hours(v.ours),
+            _hours(v.ours) if v.was_run else "not run yet",
             "-" if v.times_oracle is None else f"{v.times_oracle:.2f}",
             _named(v.published_law, v.published),
             _percent(v.gain_published),
@@ -126,6 +128,8 @@ def missed(verdicts: Sequence[Verdict]) -> tuple[str, ...]:
     found = []
     for v in verdicts:
         where = f"{v.trace} at {v.cold_s:g} s"
+        if not v.was_run:
+            continue
         if v.ours is None:
             found.append(f"{where}: our law reached {100 * v.target:g} % at no value of its knob")
             continue

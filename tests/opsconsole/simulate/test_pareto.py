@@ -71,8 +71,15 @@ def test_what_is_missed_is_told_with_its_number() -> None:
     assert len(found) == 3
     assert "-18.8 % against keda-epp swept" in found[1]
     assert "1.90 times the clairvoyant schedule" in found[2]
-    never = missed([judge(Table("t", "l", 1.0, 20.0, 300.0, "fluid", SloBounds(), 1.0, CELLS[:5]))])
+    short = (*CELLS[:5], cell("predictive", 0.9, 100.0))
+    never = missed([judge(Table("t", "l", 1.0, 20.0, 300.0, "fluid", SloBounds(), 1.0, short))])
     assert never == ("t at 300 s: our law reached 99 % at no value of its knob",)
+
+
+def test_a_law_that_was_not_run_yet_has_missed_nothing() -> None:
+    verdict = judge(Table("t", "l", 1.0, 20.0, 300.0, "fluid", SloBounds(), 1.0, CELLS[:5]))
+    assert missed([verdict]) == ()
+    assert "not run yet" in rows([verdict])[0]
 
 
 def test_tables_say_that_figures_are_estimates_and_what_is_re_created() -> None:
