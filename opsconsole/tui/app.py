@@ -179,6 +179,13 @@ class ConsoleApp(App[int]):
 
         self.push_screen(PanelScreen(name, self.session, self.look_name))
 
+    def action_command_palette(self) -> None:
+        """Textual's own key for it comes here too."""
+        from opsconsole.tui.screens.palette import Palette
+
+        if not isinstance(self.screen, Palette):
+            self.push_screen(Palette(id="--command-palette"))
+
     def plan(self, kind: str, argument: str) -> None:
         from opsconsole.tui.screens.dialog import open_dialog
 

@@ -80,8 +80,8 @@ def columns(shell: Shell, argument: str) -> None:
         return
     names = tuple(name.strip() for name in argument.replace(" ", ",").split(",") if name.strip())
     unknown = [name for name in names if name not in COLUMNS]
-    if unknown:
-        session.say(f"no column {unknown[0]}: {', '.join(COLUMNS)}")
+    if unknown or not names:
+        session.say(f"no column {unknown[0] if unknown else 'is named'}: {', '.join(COLUMNS)}")
         return
     session.change(columns=names)
 
@@ -98,7 +98,9 @@ def group(shell: Shell, argument: str) -> None:
 def mark(shell: Shell, argument: str) -> None:
     session = shell.session
     name = argument or session.state.selected
-    if name:
+    if argument and argument not in names_shown(session):
+        session.say(f"no row is called {argument}")
+    elif name:
         session.change(marks=session.state.marks ^ {name})
         move(1)(shell, "")
 

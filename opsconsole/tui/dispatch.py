@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from opsconsole.tui import actions, choosing, showing
+from opsconsole.tui import actions, answers, choosing, showing
 from opsconsole.tui.session import Session
 from opsconsole.tui.shell import Handler, Shell
 from opsconsole.tui.theme import GLYPHS, THEMES
@@ -41,7 +41,7 @@ def refusal(session: Session) -> str:
 
 
 def run_command(shell: Shell, text: str) -> None:
-    """A line typed after `:`."""
+    """A line typed after `:`; it is answered at once, and what was said before it is no answer."""
     verb, _, argument = text.strip().partition(" ")
     if not verb:
         return
@@ -54,7 +54,11 @@ def run_command(shell: Shell, text: str) -> None:
             )
             return
         action = actions.BY_COMMAND[near[0]]
+    before = shell.session.state
+    shell.session.change(message="")
     perform(shell, action.id, argument)
+    if not shell.session.state.message:
+        shell.session.say(answers.answer(action, argument.strip(), before, shell.session.state))
 
 
 def _go(page: str) -> Handler:
@@ -80,6 +84,8 @@ def _open(shell: Shell, argument: str) -> None:
     if session.state.page in ("fleet", "slo", "caches"):
         if session.selected() is not None:
             session.state = session.state.go("replica")
+        else:
+            session.say("there is nothing to open")
     else:
         shell.open_panel("why")
 
@@ -124,6 +130,7 @@ def _glyphs(shell: Shell, argument: str) -> None:
         session.say(f"glyphs: {', '.join(GLYPHS)}")
         return
     session.look = replace(session.look, glyphs=GLYPHS[name])
+    session.say(f"glyphs: {name}")
 
 
 def copy_text(shell: Shell, text: str) -> None:
@@ -136,6 +143,8 @@ def _copy(shell: Shell, argument: str) -> None:
     text = lists.copied(shell.session)
     if text:
         copy_text(shell, text)
+    else:
+        shell.session.say("there is nothing to copy")
 
 
 def _panel(name: str) -> Handler:

@@ -29,15 +29,18 @@ def write(app: ConsoleApp, path: str = "") -> str:
     if app.is_web:
         return "not written: a reader in a browser writes no files here; the terminal's console does"
     session = app.session
-    stem = Path(path).with_suffix("") if path else Path(default_name(session))
     try:
-        stem = unused(stem)
+        stem = unused(named(path, session))
+        if not stem.parent.is_dir():  # said before a picture is drawn, which takes a while
+            return f"not written: there is no folder {stem.parent}"
         stem.with_suffix(".svg").write_text(picture(app), encoding="utf-8")
         text = json.dumps(data(session), indent=1, allow_nan=False)
         stem.with_suffix(".json").write_text(text + "\n", encoding="utf-8")
         stem.with_suffix(".csv").write_text(table(session), encoding="utf-8", newline="")
     except OSError as error:
         return f"not written: {error.strerror}: {error.filename}"
+    except ValueError as error:  # a name that no file can have
+        return f"not written: {error}"
     return f"wrote {stem}.svg, .json and .csv"
 
 
@@ -45,6 +48,12 @@ def picture(app: ConsoleApp, title: str = "opsconsole") -> str:
     """The screen as SVG that asks nothing of other hosts: the font is one that is installed, or any monospaced one."""
     drawn = app.export_screenshot(title=title)
     return re.sub(r"@font-face\s*\{[^}]*\}\s*", "", drawn)
+
+
+def named(path: str, session: Session) -> Path:
+    """The files' name without its ending: the one given; in a folder given, or in this one, a name of our own."""
+    given = Path(path)
+    return given / default_name(session) if given.is_dir() else given.with_suffix("")
 
 
 def default_name(session: Session) -> str:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+from opsconsole.tui.answers import GOING
 from opsconsole.tui.session import Session
 from opsconsole.tui.viewmodel import journal
 from opsconsole.tui.world import Trends, World
@@ -28,28 +29,34 @@ async def travel(
     session: Session, client: AgentClient | None, how: str, argument: str, repaint: Callable[[], None]
 ) -> None:
     """Go to another moment, or say why not."""
+    refused = await _go(session, client, how, argument)
+    if refused:
+        session.say(refused)
+    elif session.state.message == GOING:
+        session.change(message="")
+    repaint()
+
+
+async def _go(session: Session, client: AgentClient | None, how: str, argument: str) -> str:
+    """Go there; else the sentence that says why not."""
     live = session.live
     if how == "live":
         go_live(session)
-        repaint()
-        return
+        return ""
     if client is None or live.snapshot is None:
-        session.say("no agent answers, so there is no past to show")
-        repaint()
-        return
+        return "no agent answers, so there is no past to show"
     target = moment(session, how, argument)
     if isinstance(target, str):
-        session.say(target)
-    elif target >= live.snapshot.at - 1e-6:
+        return target
+    if target >= live.snapshot.at - 1e-6:
         go_live(session)
-    else:
-        world = await past(client, live, target)
-        if world is None:
-            session.say("history does not reach back so far")
-        else:
-            session.hold(world)
-            session.change(at=world.snapshot.at if world.snapshot else target, paused=False)
-    repaint()
+        return ""
+    world = await past(client, live, target)
+    if world is None:
+        return "history does not reach back so far"
+    session.hold(world)
+    session.change(at=world.snapshot.at if world.snapshot else target, paused=False)
+    return ""
 
 
 def go_live(session: Session) -> None:

@@ -123,7 +123,7 @@ class Prompt(Field):
         if self.kind == "command":
             dispatch.run_command(self.app, text)
         elif self.kind == "columns":
-            dispatch.perform(self.app, "columns", text or "default")
+            dispatch.run_command(self.app, f"columns {text or 'default'}")
         self.app.repaint()
 
     def action_row(self, way: str) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from textual import events
+from textual.command import CommandPalette
 from textual.pilot import Pilot
 from textual.widgets import Input
 
@@ -311,7 +312,7 @@ async def test_the_palette_offers_actions_and_replicas_and_nothing_forbidden(mak
         assert "Scale  (s)" not in [command.title for command in app.get_system_commands(app.screen)]
         await press(pilot, "ctrl+p")
         await pilot.pause(0.1)
-        assert type(app.screen).__name__ == "CommandPalette"
+        assert isinstance(app.screen, CommandPalette)
 
 
 async def test_time_travel_shows_the_past_and_comes_back(make_app: MakeApp) -> None:
@@ -453,6 +454,36 @@ async def test_an_export_is_a_picture_and_the_data_behind_it(
     assert {row["replica"]: row["kv"] for row in sheet}["llama-8b-7d9-8f1"] == ""  # unknown is empty, never 0
     drawn = (tmp_path / "opsconsole-fleet-120431.svg").read_text()
     assert "<svg" in drawn and "url(http" not in drawn and 'url("http' not in drawn
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("export /nonexistent/x", "not written: there is no folder /nonexistent"),
+        ("export .", "wrote opsconsole-fleet-120431.svg"),
+        ("columns ,,,", "no column is named: replica, "),
+        ("columns kv", "columns: kv"),
+        ("wide", "more columns"),
+    ],
+)
+async def test_a_commands_answer_is_at_the_foot_in_place_of_an_earlier_one(
+    command: str, said: str, make_app: MakeApp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    app = make_app()
+    async with running(app) as pilot:
+        for typed, words in (("sort zzz asc", "cannot sort by zzz"), (command, said)):
+            await press(pilot, "colon", *({" ": "space"}.get(char, char) for char in typed), "enter")
+            assert words in seen(app).splitlines()[-1], seen(app)
+
+
+async def test_columns_by_their_key_are_answered_too(make_app: MakeApp) -> None:
+    app = make_app()
+    async with running(app) as pilot:
+        await press(pilot, "C", "comma", "comma", "enter")
+        assert "no column is named" in seen(app).splitlines()[-1]
+        await press(pilot, "C", "enter")
+        assert "the layout's own columns" in seen(app).splitlines()[-1]
 
 
 async def test_a_reader_in_a_browser_writes_no_files_on_the_server(

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from textual.command import CommandList
 from textual.events import Key
 from textual.pilot import Pilot
 
@@ -58,6 +59,26 @@ async def test_any_size_while_anything_is_open(opening: tuple[str, ...], make_ap
             await pilot.resize_terminal(*size)
             await pilot.pause()
         await keys(pilot, "escape", "escape", "escape", "1")
+        assert "REPLICA" in seen(app)
+
+
+@pytest.mark.parametrize("size", [(1, 1), (2, 30), (7, 3), (200, 2), (60, 4), (80, 24)], ids=str)
+async def test_the_palette_is_paged_where_its_list_has_no_room(size: tuple[int, int], make_app: MakeApp) -> None:
+    app = make_app()
+    async with running(app, (80, 24)) as pilot:
+        for before in (True, False):  # resized with the palette open, and opened on that size
+            await pilot.resize_terminal(*((80, 24) if before else size))
+            await keys(pilot, "ctrl+p", "e")
+            await pilot.pause(0.4)  # what matches comes in batches
+            await pilot.resize_terminal(*size)
+            await keys(pilot, "down", "pagedown", "pagedown", "pageup", "up", "ctrl+end", "pageup", "ctrl+home")
+            choices = app.screen.query_one(CommandList)
+            assert choices.option_count > 3 and choices.highlighted == 0
+            await keys(pilot, "pagedown")
+            assert choices.highlighted not in (None, 0)
+            await keys(pilot, "escape")
+        await pilot.resize_terminal(80, 24)
+        await keys(pilot, "1")
         assert "REPLICA" in seen(app)
 
 

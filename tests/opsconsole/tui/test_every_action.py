@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from textual.command import CommandPalette
 from textual.pilot import Pilot
 
 from opsconsole.tui import actions
@@ -98,7 +99,7 @@ EFFECTS: dict[str, Effect] = {
     **{f"page_{name}": Effect(state("page", name), "slo" if name != "slo" else "fleet") for name in actions.PAGES},
     "events": Effect(state("page", "events")),
     "command": Effect(lambda app, _: app.screen.query_one(Prompt).kind == "command"),
-    "palette": Effect(lambda app, _: type(app.screen).__name__ == "CommandPalette"),
+    "palette": Effect(lambda app, _: isinstance(app.screen, CommandPalette)),
     "why": Effect(panel("because waiting 16 > 0")),
     "pause": Effect(lambda app, _: app.session.state.paused and "PAUSED" in text(app)),
     "step_back": Effect(lambda app, _: "PAST 12:04:21" in text(app)),

@@ -197,6 +197,43 @@ def test_a_command_is_the_action_with_its_words(command: str, asked: tuple[str, 
     assert shell.asked == [asked]
 
 
+SAID = [
+    ("sort kv", "rows by KV"), ("reverse", "rows by RISK, turned round"), ("wide", "more columns"),
+    ("columns replica,kv", "columns: replica, kv"), ("columns default", "the layout's own columns"),
+    ("columns ,,,", "no column is named: replica"), ("columns", ""), ("filter", ""), ("filter kv>90", "filter: kv>90"),
+    ("filter -", "no filter"), ("group pool", "grouped by pool"), ("group none", "no groups"), ("mark", "marked: 1"),
+    ("mark nobody", "no row is called nobody"), ("unmark", "marked: nothing"), ("panels", "the table alone"),
+    ("pause", "the screen stands still"), ("maximise demand", "demand alone; Esc for all"),
+    ("fleet", "this is the fleet screen already"), ("last", "this is the fleet screen already"),
+    ("back", "asking the agent"), ("at 12:01", "asking the agent"), ("glyphs ascii", "glyphs: ascii"),
+    ("slo", ""), ("why", ""), ("scale", ""), ("copy", "copied through"),
+    ("next", "next works on the replica screen"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("command", "said"), SAID, ids=[command for command, _ in SAID])
+def test_a_command_is_answered_at_once_and_never_by_what_was_said_before(
+    command: str, said: str, shell: Recorder
+) -> None:
+    shell.session.say("what was said before")
+    dispatch.run_command(shell, command)
+    assert shell.session.state.message.startswith(said)
+    assert bool(said) is bool(shell.session.state.message)
+
+
+def test_every_command_has_an_answer_or_opens_something(shell: Recorder) -> None:
+    start = shell.session.state
+    for action in actions.BY_COMMAND.values():
+        for page in actions.PAGES:
+            shell.asked.clear()
+            shell.session.hold(None)
+            shell.session.state = start.having(page=page, message="what was said before")
+            dispatch.run_command(shell, action.command)
+            state = shell.session.state
+            assert "said before" not in state.message
+            assert state.message or shell.asked or state.page != page, (action.command, page)
+
+
 def test_an_unknown_command_is_named(shell: Recorder) -> None:
     dispatch.run_command(shell, "fly me")
     assert ":fly is no command" in shell.session.state.message

@@ -9,6 +9,7 @@ import pytest
 
 from opsconsole.clock import ManualClock
 from opsconsole.tui import travel
+from opsconsole.tui.answers import GOING
 from opsconsole.tui.session import Session
 from opsconsole.tui.world import Look, World
 
@@ -71,6 +72,15 @@ async def test_jumps_go_from_decision_to_decision_and_end_live(session: Session,
         moments.append(session.state.at)
     assert moments == [AT - 206, AT - 11, None]
     assert session.shown is session.live
+
+
+async def test_what_is_said_on_the_way_goes_on_arrival_and_nothing_else_does(session: Session, agent: Any) -> None:
+    for said, left in ((GOING, ""), ("drained", "drained")):
+        session.say(said)
+        await go(session, agent, "back")
+        assert session.state.message == left
+    await go(session, agent, "at", "noon")
+    assert "12:01" in session.state.message
 
 
 async def test_steps_forward_arrive_at_live(session: Session, agent: Any) -> None:
