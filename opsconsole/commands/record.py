@@ -130,10 +130,10 @@ class _Kept:
 
 async def _record(loaded: Loaded, path: Path, lasts: float | None) -> _Kept:
     import asyncio
-    import tempfile
     from dataclasses import replace
 
     from opsconsole.clock import SystemClock
+    from opsconsole.commands.scratch import scratch
     from opsconsole.control.agent import Parts, compose, end_on_signals
     from opsconsole.control.configured import agent_settings, sources
     from opsconsole.control.loop import wait
@@ -142,8 +142,8 @@ async def _record(loaded: Loaded, path: Path, lasts: float | None) -> _Kept:
 
     clock, stop, kept = SystemClock(), asyncio.Event(), _Kept()
     found = tuple(sources(loaded, clock))
-    with tempfile.TemporaryDirectory(prefix="opsconsole-record-") as folder:
-        settings = replace(agent_settings(loaded), mode=Mode.OFF, data_dir=Path(folder), allow_intents=False)
+    with scratch("record") as folder:
+        settings = replace(agent_settings(loaded), mode=Mode.OFF, data_dir=folder, allow_intents=False)
         store = Store(path, _everything(loaded.config.agent.history_size))
         try:
             loop = await compose(settings, Parts(found), store, clock)

@@ -102,18 +102,16 @@ def _print(file: Path, span: Span, config: Path | None) -> int:
 
 
 def _show(file: Path, span: Span, config: Path | None, theme: str | None, glyphs: str | None) -> int:
-    import tempfile
-
     from opsconsole.commands import tui_cmd
+    from opsconsole.commands.scratch import scratch
 
     if config is not None:
         from opsconsole.config import load
 
         load(config)  # a wrong file is said before a screen opens
     tui_cmd.check_terminal()
-    with tempfile.TemporaryDirectory(prefix="opsconsole-replay-") as temporary:
-        folder = Path(temporary)
-        words = ["--data-dir", temporary, "--start", f"{span.start!r}", "--end", f"{span.end!r}"]
+    with scratch("replay") as folder:
+        words = ["--data-dir", str(folder), "--start", f"{span.start!r}", "--end", f"{span.end!r}"]
         words += ["--speed", f"{span.speed or 1.0!r}", *(["--config", str(config)] if config else [])]
         with tui_cmd.companion("opsconsole.control.replay", [*words, str(file.resolve())], folder):
             return tui_cmd.show(str(folder / "agent.sock"), True, theme, glyphs)

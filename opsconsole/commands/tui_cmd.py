@@ -69,12 +69,12 @@ def anything(address: str | None) -> Iterator[str | None]:
 @contextlib.contextmanager
 def watching(*arguments: str) -> Iterator[str]:
     """An agent of our own that only looks, with what it keeps in a temporary folder; its socket."""
-    import tempfile
+    from opsconsole.commands.scratch import scratch
 
-    with tempfile.TemporaryDirectory(prefix="opsconsole-watch-") as folder:
-        words = ["--data-dir", folder, *arguments]
-        with companion("opsconsole.commands.watch_agent", words, Path(folder)):
-            yield str(Path(folder) / "agent.sock")
+    with scratch("watch") as folder:
+        words = ["--data-dir", str(folder), *arguments]
+        with companion("opsconsole.commands.watch_agent", words, folder):
+            yield str(folder / "agent.sock")
 
 
 def check_look(theme: str | None, glyphs: str | None) -> None:
@@ -162,12 +162,12 @@ def check_terminal() -> None:
 @contextlib.contextmanager
 def demo_agent(replicas: int = 8, pools: int = 1, *extra: str) -> Iterator[str]:
     """A demo in a process of its own, which ends with this one; its socket."""
-    import tempfile
+    from opsconsole.commands.scratch import scratch
 
-    with tempfile.TemporaryDirectory(prefix="opsconsole-demo-") as folder:
-        socket = str(Path(folder) / "agent.sock")
+    with scratch("demo") as folder:
+        socket = str(folder / "agent.sock")
         arguments = ["--socket", socket, "--tied", "--replicas", str(replicas), "--pools", str(pools), *extra]
-        with companion("opsconsole.client.demo", arguments, Path(folder)):
+        with companion("opsconsole.client.demo", arguments, folder):
             yield socket
 
 

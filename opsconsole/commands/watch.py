@@ -38,9 +38,8 @@ def watch(
 
       opsconsole watch --kubernetes app=vllm --config fleet.toml
     """
-    import tempfile
-
     from opsconsole.commands import tui_cmd
+    from opsconsole.commands.scratch import scratch
     from opsconsole.commands.watch_agent import parse_slo
     from opsconsole.observe.targets import target_at
 
@@ -52,8 +51,8 @@ def watch(
     _check(addresses, slo, prometheus, kubernetes, config)
     tui_cmd.check_look(theme, glyphs)
     tui_cmd.check_terminal()
-    with tempfile.TemporaryDirectory(prefix="opsconsole-watch-") as temporary:
-        folder = data_dir or Path(temporary)
+    with scratch("watch") as temporary:
+        folder = data_dir or temporary
         folder.mkdir(parents=True, exist_ok=True)
         arguments = ["--data-dir", str(folder), "--fleet", "watch", *places, "--slo", slo]
         if interval is not None:

@@ -1,7 +1,9 @@
 """Notices that the terminal is gone and ends the application, instead of spinning on a dead input for ever.
 
-It must not touch the screen. The trap: a hung-up terminal reports its end on every poll, which makes an input loop run
-at full speed; the poll here asks for nothing but the hang-up, once a second.
+It must not touch the screen. The traps: a hung-up terminal reports its end on every poll, which makes an input loop run
+at full speed; the poll here asks for nothing but the hang-up, once a second. A terminal's window that is closed sends
+SIGHUP more than once, and an event loop that ends gives its signals back to what kills: so they are taken from the
+process, not from the loop, and one that comes while we clean up does nothing.
 """
 
 from __future__ import annotations
@@ -33,9 +35,14 @@ def hung_up(fileno: int) -> bool:
 def watch_terminal(app: ConsoleApp, clock: Clock, owns_process: bool) -> None:
     """End the application on a terminal that hung up, and on SIGHUP and SIGTERM where the process is its own."""
     loop = asyncio.get_running_loop()
+
+    def leave(number: int, frame: object) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop has ended, and we are leaving
+            loop.call_soon_threadsafe(app.exit, 0)
+
     for number in (signal.SIGHUP, signal.SIGTERM) if owns_process else ():
-        with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
-            loop.add_signal_handler(number, app.exit, 0)
+        with contextlib.suppress(ValueError):  # not the main thread
+            signal.signal(number, leave)
     if app.is_headless or sys.__stdin__ is None or not sys.__stdin__.isatty():
         return
     app.background(_poll(app, clock, sys.__stdin__.fileno()))

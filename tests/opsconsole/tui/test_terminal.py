@@ -6,6 +6,7 @@ as Alt and that key, so a pause stands after every Escape.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pty
 import signal
@@ -167,6 +168,40 @@ def test_sigterm_ends_it_and_gives_the_terminal_back(tmp_path: Path) -> None:
     assert b"Traceback" not in rest
     wait_for("the console ends", lambda: gone(process), 5.0)
     os.close(ours)
+
+
+@pytest.mark.parametrize("how", ["hung up while it starts", "SIGTERM while it starts", "SIGHUP twice", "q", "SIGKILL"])
+def test_it_leaves_no_folder_behind(how: str, tmp_path: Path) -> None:
+    def folders() -> list[str]:
+        return [path.name for path in tmp_path.glob("opsconsole-*")]
+
+    process, ours = start_on_pty(tmp_path, f"TMPDIR={tmp_path}")
+    wait_for("its folder", folders)
+    if "starts" not in how:
+        read_until(ours, b"READY")
+    if how == "hung up while it starts":
+        os.close(ours)
+    elif how == "q":
+        os.write(ours, b"q")
+    else:
+        number = {"SIGTERM": signal.SIGTERM, "SIGHUP": signal.SIGHUP, "SIGKILL": signal.SIGKILL}[how.split()[0]]
+        os.kill(process, number)
+    if how == "SIGHUP twice":
+        read_until(ours, b"\x1b[?1049l", 10.0)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process, signal.SIGHUP)  # while it cleans up
+    wait_for("the console ends", lambda: gone(process), 15.0)
+    if how != "hung up while it starts":
+        os.close(ours)
+    if how == "SIGKILL":
+        assert folders()
+        process, ours = start_on_pty(tmp_path, f"TMPDIR={tmp_path}")
+        read_until(ours, b"READY")
+        assert len(folders()) == 1  # its own
+        os.kill(process, signal.SIGTERM)
+        wait_for("the console ends", lambda: gone(process), 15.0)
+        os.close(ours)
+    assert folders() == []
 
 
 def test_no_color_sends_no_colour(tmp_path: Path) -> None:
