@@ -187,7 +187,7 @@ class KubeActuator:
                 f"The world moved: {', '.join(choice.names)} would go now, not {', '.join(plan.replicas)}."
             )
         going = [p for p in look.pods if p.name in plan.replicas]
-        against = budget_words(look.budgets, going)
+        against = look.budget_problem or budget_words(look.budgets, going)
         if against is not None:
             raise PlanRefused(f"Not now: {against}.")
 
@@ -225,8 +225,8 @@ class KubeActuator:
         told = [*warnings, *self._grace_warnings(look, names, kind)]
         if look.owner is not None and self._of.via == "scale":
             told.append(f"{look.owner} owns the scale: this would be refused")
-        if look.budget_problem and names:
-            told.append(look.budget_problem)
+        if look.budget_problem and names and kind is not PlanKind.UNDRAIN:
+            told.append(f"{look.budget_problem}: this would be refused")
         want = look.want(acts, self._of.pool)
         if self._of.via == "scale" and kind is not PlanKind.UNDRAIN and to != want:
             against = await self._world.scaler.rehearse(self._of.workload, look.scale, to)

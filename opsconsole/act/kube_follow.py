@@ -44,6 +44,7 @@ class Follower:
     routing: Routing
     _drains: dict[str, tuple[Drain, ...]] = field(default_factory=dict)  # by plan id: how far, between two records
     _taken_out: set[tuple[str, str]] = field(default_factory=set)  # plan id and pod
+    _kept: set[str] = field(default_factory=set)  # pods of which was told that nothing puts them into service
 
     async def step(self) -> None:
         """One step of every open act. Raises where the world cannot be asked or this process may not act."""
@@ -64,6 +65,7 @@ class Follower:
         """
         acts = self.world.acts()
         under_way = {act.plan_id for act in acts.open_of(self.of.pool)}
+        self._kept &= {pod.name for pod in look.pods}
         for pod in look.pods:
             if pod.deleting:
                 continue
@@ -73,7 +75,16 @@ class Follower:
                 elif pod.gated and not pod.gate_open and pod.serving and pod.name not in acts.leaving(self.of.pool):
                     await self.routing.open_gate(pod)
             except OpsConsoleError as error:
-                log.warning("%s cannot be put into service: %s", pod.name, error)
+                await self._kept_out(pod, error, look)
+
+    async def _kept_out(self, pod: PodFacts, error: OpsConsoleError, look: Look) -> None:
+        """A pod that cannot be put into service: told once, as an Event as well, for it is asked at every look."""
+        words = f"{pod.name} cannot be put into service: {error}"
+        if pod.name in self._kept:
+            return
+        self._kept.add(pod.name)
+        log.warning("%s", words)
+        await self.world.herald.tell(self.of.workload, look.thing, FAILED, words)
 
     async def _moved(self, act: Act, look: Look) -> Act:
         if not act.drains:
@@ -151,7 +162,7 @@ class Follower:
         if look.rolling:
             return f"{self.of.workload} is rolling out ({revision_words(look.pods)}), and nothing shrinks meanwhile"
         going = [pod for d in drains if (pod := look.pod(d.replica)) is not None and not pod.deleting]
-        return budget_words(look.budgets, going)
+        return look.budget_problem or budget_words(look.budgets, going)
 
     async def _shrunk(self, act: Act, look: Look) -> Act:
         """The write itself: mark the chosen ones as the cheapest to lose, then shrink the scale."""

@@ -55,7 +55,7 @@ class Look:
     pods: tuple[PodFacts, ...]
     owner: str | None
     budgets: tuple[Mapping[str, Any], ...] = ()
-    budget_problem: str | None = None
+    budget_problem: str | None = None  # why budgets are unknown: a shrink needs them known
 
     @property
     def rolling(self) -> bool:
@@ -146,7 +146,7 @@ class Looker:
             return tuple(entries(await self._api.get(path), "items")), None
         except KubeError as error:
             if error.status == 403:
-                return (), "PodDisruptionBudgets may not be listed, so none is respected"
+                return (), f"a shrink needs the PodDisruptionBudgets known, and they may not be listed ({error})"
             raise
 
 
