@@ -13,6 +13,7 @@ import importlib.util
 import json
 import os
 import random
+import ssl
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,7 @@ from typing import Any
 
 from opsconsole.clock import Clock
 from opsconsole.cluster.failure import KubeError, Patience, failure_of, retry_after, unreachable
+from opsconsole.cluster.kubeconfig import login
 from opsconsole.errors import ConfigError
 
 Json = Mapping[str, Any]
@@ -45,22 +47,56 @@ async def connect(place: Place) -> Any:
     """An `ApiClient` of the asyncio client, with a configuration of its own. Nothing is sent yet."""
     _installed()
     from kubernetes.aio import client, config
-    from kubernetes.aio.config import ConfigException
 
     settings = type.__call__(client.Configuration)
     try:
         if _is_inside(place):
             config.load_incluster_config(client_configuration=settings)
         else:
-            where = None if place.kubeconfig is None else str(place.kubeconfig)
-            await config.load_kube_config(where, place.context, client_configuration=settings, persist_config=False)
-    except (ConfigException, OSError, ValueError, TypeError) as error:
+            await _load(place, settings)
+        made = client.ApiClient(configuration=settings)  # reads the certificates
+    except _broken() as error:
         raise ConfigError(
-            f"No cluster is reached by {place.text}: {error}. Give --kubeconfig and --context as kubectl takes them."
+            f"No cluster is reached by {place.text}: {_words(error)}. Give --kubeconfig and --context as kubectl takes "
+            "them."
         ) from error
-    made = client.ApiClient(configuration=settings)
     made.user_agent = "opsconsole"  # what a cluster's audit log calls it
     return made
+
+
+async def _load(place: Place, settings: Any) -> None:
+    """The kubeconfig into `settings`. Raises ValueError, a sentence, where nobody could log in with it."""
+    from kubernetes.aio import config
+
+    found = login(_paths(place), place.context)
+    where = None if place.kubeconfig is None else str(place.kubeconfig)
+    await config.load_kube_config(where, place.context, client_configuration=settings, persist_config=False)
+    if found.plugin is not None and "BearerToken" not in settings.api_key and not settings.cert_file:
+        raise ValueError(f"the plugin {found.plugin} gave no credentials for user {found.user}; run it to see why")
+
+
+def _paths(place: Place) -> tuple[Path, ...]:
+    """Where the kubeconfig lies: what was named, else where kubectl looks."""
+    if place.kubeconfig is not None:
+        return (place.kubeconfig.expanduser(),)
+    from kubernetes.aio.config import kube_config
+
+    usual = str(kube_config.KUBE_CONFIG_DEFAULT_LOCATION).split(os.pathsep)
+    return tuple(Path(path).expanduser() for path in usual if path)
+
+
+def _broken() -> tuple[type[Exception], ...]:
+    """What the client raises over a configuration that is not one: it looks before it checks."""
+    from kubernetes.aio.config import ConfigException
+    from yaml import YAMLError
+
+    return (ConfigException, YAMLError, OSError, ValueError, TypeError, AttributeError, LookupError)
+
+
+def _words(error: Exception) -> str:
+    if isinstance(error, ssl.SSLError):
+        return f"a certificate or key of it (certificate-authority, client-certificate, client-key) is none: {error}"
+    return str(error)
 
 
 def namespace_of(place: Place) -> str:
@@ -70,15 +106,14 @@ def namespace_of(place: Place) -> str:
     _installed()
     if _is_inside(place):
         return own_namespace() or "default"
-    from kubernetes.aio.config import ConfigException
     from kubernetes.aio.config.kube_config import list_kube_config_contexts
 
     try:
         contexts, current = list_kube_config_contexts(None if place.kubeconfig is None else str(place.kubeconfig))
-    except (ConfigException, OSError, ValueError, TypeError):
+        chosen = next((c for c in contexts if c["name"] == place.context), None) if place.context else current
+        return str(((chosen or {}).get("context") or {}).get("namespace") or "default")
+    except _broken():
         return "default"  # the connection itself will say what is wrong
-    chosen = next((c for c in contexts if c["name"] == place.context), None) if place.context else current
-    return str(((chosen or {}).get("context") or {}).get("namespace") or "default")
 
 
 def own_namespace() -> str | None:
@@ -95,10 +130,7 @@ def _is_inside(place: Place) -> bool:
     """Whether the pod's own account is meant: nothing is said, no kubeconfig lies where one would, and it is a pod."""
     if place.kubeconfig is not None or place.context is not None:
         return False
-    from kubernetes.aio.config import KUBE_CONFIG_DEFAULT_LOCATION
-
-    usual = str(KUBE_CONFIG_DEFAULT_LOCATION).split(os.pathsep)
-    return "KUBERNETES_SERVICE_HOST" in os.environ and not any(Path(p).expanduser().is_file() for p in usual)
+    return "KUBERNETES_SERVICE_HOST" in os.environ and not any(path.is_file() for path in _paths(place))
 
 
 class KubeApi:

@@ -185,3 +185,58 @@ def test_the_namespace_is_the_flags_then_the_contexts(place: Place) -> None:
     assert namespace_of(place) == "of-here"
     assert namespace_of(Place(place.kubeconfig, "there")) == "of-there"
     assert namespace_of(Place(place.kubeconfig, "there", "said")) == "said"
+
+
+def broken(**parts: object) -> str:
+    """A kubeconfig of one cluster over TLS, with some of its parts replaced."""
+    document = {
+        "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}],
+        "users": [{"name": "u", "user": {"token": "x"}}],
+        "contexts": [{"name": "here", "context": {"cluster": "c", "user": "u"}}],
+        "current-context": "here",
+    }
+    return json.dumps({**document, **parts})
+
+
+def by_plugin(**run: object) -> str:
+    plugin = {"apiVersion": "client.authentication.k8s.io/v1", **run}
+    return broken(users=[{"name": "u", "user": {"exec": plugin}}])
+
+
+JUNK_CA = {"server": "https://127.0.0.1:1", "certificate-authority-data": "anVuaw=="}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{{{ :", "line 1 is not YAML"),
+        ("", "kubeconfig is empty"),
+        ("just words", "holds a str and no clusters"),
+        ("\x00\x01", "is not YAML"),
+        (broken(users=None), "context here names the user u; users of .* are: none"),
+        (broken(contexts=[{"name": "here", "context": {"cluster": "c"}}]), "context here names no user"),
+        (broken(contexts=[]), r"has no context here \(it has: none\)"),
+        (broken(contexts="here"), "contexts is no list"),
+        (broken(clusters=[None]), "clusters is no list"),
+        (broken(clusters=[{"name": "c", "cluster": JUNK_CA}]), r"a certificate or key of it \(certificate-authority"),
+        (by_plugin(command="no-such-plugin", installHint="ask Jo"), r"plugin no-such-plugin, .* \(ask Jo\)"),
+        (by_plugin(command="false"), "the plugin false gave no credentials for user u"),
+    ],
+)
+async def test_a_kubeconfig_that_cannot_work_is_one_sentence_that_says_why(
+    tmp_path: Path, text: str, words: str
+) -> None:
+    path = tmp_path / "kubeconfig"
+    path.write_text(text)
+    api = KubeApi(Place(path), Hurry())
+    with pytest.raises(ConfigError, match=rf"^No cluster is reached by --kubeconfig .*{words}"):
+        await api.open()
+    assert namespace_of(Place(path)) == "default"
+
+
+async def test_behind_a_proxy_that_logs_in_nobody_needs_to(server: Server, tmp_path: Path) -> None:
+    path = tmp_path / "kubeconfig"
+    path.write_text(broken(users=None, clusters=[{"name": "c", "cluster": {"server": server.url}}]))
+    api = KubeApi(Place(path), Hurry())
+    assert (await api.get("/x"))["kind"] == "Fine"
+    await api.close()
