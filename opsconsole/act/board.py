@@ -2,7 +2,8 @@
 
 Knows pools, counts and ages, and nothing of who reads them. The trap: an unknown count must be unknown to the reader
 as well. A count that no decision has stood by for a while is withdrawn, not repeated: a dead loop that kept saying 3
-would look healthy, and one that said 0 would remove a fleet.
+would look healthy, and one that said 0 would remove a fleet. Nor may a clock that was set back give a count more time:
+one from the future is as unknown as an old one.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ PATIENCE_S = 60.0  # without a decision for so long, a count is unknown
 
 @dataclass(frozen=True, slots=True)
 class Desired:
-    """Replicas a pool should have; `at` is the newest decision that stands by it, Unix seconds."""
+    """Replicas a pool should have; `at` is the last decision that stands by it, Unix seconds."""
 
     count: int
     at: float
@@ -50,12 +51,12 @@ class Board:
         if found is None:
             self.publish(pool, current, at)
         else:
-            self._counts[pool] = replace(found, at=max(at, found.at))
+            self._counts[pool] = replace(found, at=at)
 
     def desired(self, pool: str, now: float) -> Desired | None:
         """The count to bring about, or None: nothing was decided, or not for a while."""
         found = self._counts.get(pool)
-        return None if found is None or now - found.at > self._patience_s else found
+        return None if found is None or abs(now - found.at) > self._patience_s else found
 
     async def moved(self) -> None:
         """Wait until some count changes."""

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import grpc
+from google.protobuf.message import DecodeError
 
 from opsconsole.act import keda_contract as contract
 from opsconsole.act.board import Board
@@ -58,13 +59,15 @@ class ExternalScaler:
         await asyncio.Event().wait()
 
     async def get_metrics(self, request: Any, context: Any) -> Any:
-        count = await self._count(request.scaledObjectRef, context)
+        count = await self._count(None if request is None else request.scaledObjectRef, context)
         value = contract.MetricValue(
             metricName=request.metricName or METRIC, metricValue=count, metricValueFloat=float(count)
         )
         return contract.GetMetricsResponse(metricValues=[value])
 
     async def _pool(self, ref: Any, context: Any) -> str:
+        if ref is None:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "the request is no message of KEDA's contract")
         pool = ref.scalerMetadata.get("pool", "")
         if pool not in self._board.pools:
             known = ", ".join(sorted(self._board.pools)) or 'none has via = "keda"'
@@ -88,9 +91,21 @@ def _spec() -> Any:
     )
 
 
+def _reader(message: Any) -> Callable[[bytes], Any]:
+    """Bytes as a message; None for junk, which the call itself refuses: gRPC would make an unknown failure of it."""
+
+    def read(told: bytes) -> Any:
+        try:
+            return message.FromString(told)
+        except DecodeError:
+            return None
+
+    return read
+
+
 def handlers(scaler: ExternalScaler) -> Any:
     """The service as gRPC routes it."""
-    ref, request = contract.ScaledObjectRef.FromString, contract.GetMetricsRequest.FromString
+    ref, request = _reader(contract.ScaledObjectRef), _reader(contract.GetMetricsRequest)
     unary, stream = grpc.unary_unary_rpc_method_handler, grpc.unary_stream_rpc_method_handler
     active = contract.IsActiveResponse.SerializeToString
     spec, values = contract.GetMetricSpecResponse.SerializeToString, contract.GetMetricsResponse.SerializeToString

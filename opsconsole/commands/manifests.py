@@ -6,6 +6,7 @@ asked for here; a daemon that is later switched to act by its file needs `--act`
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,6 +17,8 @@ from opsconsole.errors import UsageError
 if TYPE_CHECKING:
     from opsconsole.deploy.handover import Handover
 
+_LABEL = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"  # of RFC 1123, as the API server takes names of namespaces
+_SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
 app = typer.Typer(no_args_is_help=True, help="Objects for a cluster, printed and not applied.")
 
 Config = Annotated[Path | None, typer.Option("--config", help="TOML file; see `opsconsole config init`.")]
@@ -52,6 +55,8 @@ def daemon(
     from opsconsole.config import load
     from opsconsole.deploy import daemon as made
 
+    _named("--namespace", namespace)
+    _named("--name", name)
     loaded = load(config)
     if loaded.path is None:
         raise UsageError("manifests daemon needs the configuration it shall run: give --config FILE.")
@@ -134,6 +139,7 @@ def _handover(config: Path | None, pool: str, workload: str, namespace: str, via
     from opsconsole.deploy.daemon import KEDA_PORT
     from opsconsole.deploy.handover import Handover
 
+    _named("--namespace", namespace)
     loaded = load(config)
     table = loaded.config.pool.get(pool)
     if table is None:
@@ -144,6 +150,7 @@ def _handover(config: Path | None, pool: str, workload: str, namespace: str, via
             f'Pool {pool} says via = "{table.via}": write via = "{via}", or the daemon would scale it as well.'
         )
     found = named(workload, namespace)
+    _named("--workload", found.name, _SUBDOMAIN)
     if found.kind is None:
         raise UsageError(f"{workload} is of a custom kind: print it for a deployment and change scaleTargetRef.")
     return Handover(
@@ -156,6 +163,12 @@ def _handover(config: Path | None, pool: str, workload: str, namespace: str, via
         maximum=table.maximum,
         scaler=scaler or f"opsconsole.{namespace}.svc:{KEDA_PORT}",
     )
+
+
+def _named(flag: str, name: str, form: str = _LABEL) -> None:
+    """Refuse what the API server would refuse after the first objects were applied."""
+    if not re.fullmatch(form, name):
+        raise UsageError(f"{flag} {name}: a name there is of lower-case letters, digits and dashes (RFC 1123).")
 
 
 def _print(objects: list[dict[str, Any]], output: str) -> None:

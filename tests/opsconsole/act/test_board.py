@@ -39,6 +39,16 @@ def test_a_count_that_no_decision_stands_by_is_unknown_again_and_comes_back() ->
     assert found is not None and found.count == 5
 
 
+def test_a_clock_that_is_set_back_gives_a_count_no_more_time() -> None:
+    board = Board()
+    board.publish("chat", 5, 4000.0)
+    assert board.desired("chat", 400.0) is None  # an hour back, and no decision since
+    board.affirm("chat", 4, 401.0)
+    found = board.desired("chat", 402.0)
+    assert found is not None and (found.count, found.at) == (5, 401.0)
+    assert board.desired("chat", 402.0 + PATIENCE_S) is None  # the loop died: not an hour later, but now
+
+
 def test_zero_is_a_count_and_a_negative_one_is_an_error() -> None:
     board = Board()
     board.publish("chat", 0, 1.0)

@@ -130,6 +130,19 @@ async def test_a_pool_that_does_not_leave_its_scale_to_keda_is_named_with_those_
     assert "'batch'" in caught.value.details() and "chat" in caught.value.details()
 
 
+@pytest.mark.parametrize("call", ["IsActive", "GetMetricSpec", "GetMetrics", "StreamIsActive", "StreamMetricSpec"])
+async def test_junk_is_an_invalid_argument(board: Board, now: Time, call: str) -> None:
+    async with (
+        serving(board, now, "127.0.0.1:0") as port,
+        grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel,
+    ):
+        ways = channel.unary_stream if call.startswith("Stream") else channel.unary_unary
+        asked = ways(f"/{keda_contract.SERVICE}/{call}")(b"\xff\xff\xff")
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await (asked.read() if call.startswith("Stream") else asked)
+    assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+
+
 async def test_activity_is_pushed_when_it_changes_and_only_then(published: Any, stub: Any, board: Board) -> None:
     board.publish("chat", 2, 1000.0)
     stream = stub.StreamIsActive(ref(published))

@@ -82,6 +82,10 @@ def test_the_dashboard_is_json() -> None:
         (("keda", "--pool", "chat", "--workload", "vllm"), "KIND/NAME"),
         (("keda", "--pool", "chat", "--workload", "widgets.v1.example.com/vllm"), "custom kind"),
         (("daemon", "-o", "xml"), "yaml or json"),
+        (("hpa", "--pool", "batch", "--workload", "deployment/vllm", "-n", "Bad_NS"), "--namespace Bad_NS: .*RFC 1123"),
+        (("keda", "--pool", "chat", "--workload", "deployment/Bad_Name"), "--workload Bad_Name"),
+        (("daemon", "-n", "x" * 64), "--namespace x+: "),
+        (("daemon", "--name", "-ops"), "--name -ops: "),
     ],
 )
 def test_what_cannot_be_made_is_refused_with_what_to_write(config: str, words: tuple[str, ...], said: str) -> None:
