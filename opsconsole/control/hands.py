@@ -78,11 +78,11 @@ class Hands:
             drain = decision.drain if shrinking else ()
             plan = await self._call(hands.plan_scale(decision.pool, decision.target, decision.reason, drain))
         except OpsConsoleError as error:
-            self._failed(decision)
-            return None, (self._error(decision.pool, f"no plan for {decision.pool}: {error}", tick),)
+            told = self._error(decision.pool, f"no plan for {decision.pool}: {error}", tick)
+            return None, (told, *self._failed(decision, tick))
         entries, outcome = await self.apply(plan, by, tick)
         if outcome.status in ("refused", "failed"):
-            self._failed(decision)
+            entries = (*entries, *self._failed(decision, tick))
         else:
             self._tries.pop(decision.pool, None)
         return plan, entries
@@ -91,12 +91,19 @@ class Hands:
         tried = self._tries.get(decision.pool)
         return tried is not None and tried.target == decision.target and self._clock.now() < tried.again_at
 
-    def _failed(self, decision: DecisionView) -> None:
-        """At once again after the first refusal (a world that moved is planned anew), then ever more patiently."""
+    def _failed(self, decision: DecisionView, tick: int) -> tuple[JournalEntry, ...]:
+        """At once again after the first refusal (a world that moved is planned anew), then ever more patiently.
+
+        The waiting is told when it begins: from then on a decision may stand for a minute and nothing be tried.
+        """
         tried = self._tries.get(decision.pool)
         count = 1 if tried is None or tried.target != decision.target else tried.failures + 1
         wait = 0.0 if count == 1 else min(PATIENCE_S, 2.0**count)
         self._tries[decision.pool] = _Tried(decision.target, count, self._clock.now() + wait)
+        if count != 2:
+            return ()
+        words = f"{decision.pool} to {decision.target} failed twice: tried again in {wait:g} s"
+        return (self._error(decision.pool, f"{words}, then ever more seldom, at least every {PATIENCE_S:g} s", tick),)
 
     async def plan(
         self, kind: PlanKind, pool: str, to: int | None, replicas: Sequence[str], reason: str, drain: Sequence[str] = ()
