@@ -1,7 +1,7 @@
 """What a command typed after `:` is answered with when whatever carried it out said nothing itself.
 
-It must not change anything. The trap: a panel, a dialog, an input line or another screen is an answer of its own, and a
-sentence would stand on the keys that work there.
+It must not change anything. The trap: a panel, a dialog, an input line or another screen is an answer of its own, and
+a sentence would stand on the keys that work there.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ def answer(action: Action, argument: str, before: ViewState, after: ViewState) -
         return ""
     if action.id.startswith("page_") or action.id in ("events", "last_page"):
         return f"this is the {after.page} screen already"
+    if action.id == "maximise":
+        return f"{after.maximised} has the screen already" if after.maximised == before.maximised else ""
     said = ANSWERS.get(action.id)
     return said(after) if said is not None else ""
 
@@ -59,7 +61,6 @@ ANSWERS: Mapping[str, Callable[[ViewState], str]] = {
     "next": _selected,
     "previous": _selected,
     "bare": lambda state: "the table alone" if state.bare else "the table with its panels",
-    "maximise": lambda state: f"{state.maximised} alone; Esc for all" if state.maximised else "every panel",
     "pause": _paused,
     **dict.fromkeys(("step_back", "step_forward", "earlier_decision", "later_decision", "live", "at"), _going),
 }

@@ -203,7 +203,7 @@ SAID = [
     ("columns ,,,", "no column is named: replica"), ("columns", ""), ("filter", ""), ("filter kv>90", "filter: kv>90"),
     ("filter -", "no filter"), ("group pool", "grouped by pool"), ("group none", "no groups"), ("mark", "marked: 1"),
     ("mark nobody", "no row is called nobody"), ("unmark", "marked: nothing"), ("panels", "the table alone"),
-    ("pause", "the screen stands still"), ("maximise demand", "demand alone; Esc for all"),
+    ("pause", "the screen stands still"), ("maximise demand", ""),
     ("fleet", "this is the fleet screen already"), ("last", "this is the fleet screen already"),
     ("back", "asking the agent"), ("at 12:01", "asking the agent"), ("glyphs ascii", "glyphs: ascii"),
     ("slo", ""), ("why", ""), ("scale", ""), ("copy", "copied through"),
@@ -231,7 +231,14 @@ def test_every_command_has_an_answer_or_opens_something(shell: Recorder) -> None
             dispatch.run_command(shell, action.command)
             state = shell.session.state
             assert "said before" not in state.message
-            assert state.message or shell.asked or state.page != page, (action.command, page)
+            screen = (page, start.maximised)
+            assert state.message or shell.asked or (state.page, state.maximised) != screen, (action.command, page)
+
+
+def test_what_has_the_screen_already_is_said(shell: Recorder) -> None:
+    for said in ("", "demand has the screen already"):
+        dispatch.run_command(shell, "maximise demand")
+        assert (shell.session.state.maximised, shell.session.state.message) == ("demand", said)
 
 
 def test_an_unknown_command_is_named(shell: Recorder) -> None:
