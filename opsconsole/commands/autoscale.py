@@ -145,6 +145,8 @@ def _print(record: TickRecord, explain: bool) -> None:
     if not _looked(record) and not snapshot.replicas:
         typer.echo("Nothing is decided: no source could be asked, so how many replicas there are is unknown.")
         return
+    if not record.decisions and not snapshot.replicas:
+        typer.echo("Nothing is decided: no pool is configured and no replica is seen.")
     for decision in record.decisions:
         typer.echo("")
         for line in lines(decision) if explain else [decision_text(decision)]:

@@ -95,6 +95,7 @@ async def _look(loaded: Loaded, between_s: float) -> FleetSnapshot:
     from opsconsole.clock import SystemClock
     from opsconsole.control.configured import agent_settings, sources
     from opsconsole.control.observing import FoldInput, gather, safe_fold
+    from opsconsole.control.standing import with_pools_seen
     from opsconsole.domain.fleet import FleetState
 
     clock = SystemClock()
@@ -106,6 +107,7 @@ async def _look(loaded: Loaded, between_s: float) -> FleetSnapshot:
                 await clock.sleep(between_s)
             now = clock.now()
             seen = await gather(found, now, 2.0 * loaded.config.sources.timeout + 5.0)
+            settings = with_pools_seen(settings, (o.replica.pool for o in seen.observations))
             given = FoldInput(look, now, settings, {}, seen.sources)
             snapshot, state = safe_fold(given, seen.observations, state)
         return snapshot

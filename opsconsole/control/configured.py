@@ -64,6 +64,7 @@ def agent_settings(loaded: Loaded, env: Mapping[str, str] | None = None) -> Agen
     agent, act = config.agent, config.act
     _check_names(loaded)
     pools = tuple(_pool(name, table, config, loaded) for name, table in config.pool.items())
+    usual = PoolSettings(PoolSpec(ANY_POOL, slos=_slos(config, tuple(config.slo))))
     return AgentSettings(
         data_dir=agent.data_dir or default_data_dir(os.environ if env is None else env),
         fleet=agent.fleet,
@@ -71,7 +72,8 @@ def agent_settings(loaded: Loaded, env: Mapping[str, str] | None = None) -> Agen
         decide_every_s=act.decide_every,
         mode=Mode(act.mode),
         allow_intents=act.allow_intents,
-        pools=pools or (PoolSettings(PoolSpec(ANY_POOL, slos=_slos(config, tuple(config.slo)))),),
+        pools=pools or (usual,),
+        any_pool=None if pools else usual,
         budgets=tuple(_budgets(loaded)),
         listen=_listen(loaded),
         tokens=tuple(_token(token) for token in agent.tokens),

@@ -12,9 +12,8 @@ import logging
 import math
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from opsconsole.act.actuator import PoolState
 from opsconsole.act.board import Board
 from opsconsole.clock import Clock
 from opsconsole.control.alerts import AlertBook
@@ -33,6 +32,7 @@ from opsconsole.control.regret import Judged, RegretBook
 from opsconsole.control.regret import entries as regret_entries
 from opsconsole.control.settings import AgentSettings, Mode, PoolSettings
 from opsconsole.control.situation import Surroundings, situation_of
+from opsconsole.control.standing import WATCHED, Standing, undecidable, with_pools_seen
 from opsconsole.control.stopwatch import Stopwatch
 from opsconsole.domain.fleet import FleetState
 from opsconsole.domain.records import (
@@ -43,7 +43,6 @@ from opsconsole.domain.records import (
     Plan,
     PoolView,
     RegretView,
-    ReplicaState,
     TickRecord,
 )
 from opsconsole.domain.wire import dumps
@@ -54,14 +53,6 @@ from policies.situation import Situation
 
 log = logging.getLogger(__name__)
 MOST_UNWRITTEN = 1000  # journal lines kept for a disk that comes back
-
-
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """A pool as its actuator tells it in this tick; `state` is None when it could not be asked."""
-
-    state: PoolState | None
-    problem: str | None = None  # why nothing may be changed now
 
 
 class Loop:
@@ -98,7 +89,8 @@ class Loop:
         self._threaded = threaded
         self._folded = folded or FleetState()
         self._previous: FleetSnapshot | None = None
-        self._failing: dict[str, str] = {}  # by pool: what its law last failed with
+        self._failing: dict[str, str] = {}  # by pool: what its law last failed with, or why it was not asked
+        self._unknown: dict[str, str] = {}  # by pool: why nothing is decided in this tick
         self._decided_at = -math.inf
         found = journal.recover()
         self.holds = found.holds
@@ -135,16 +127,18 @@ class Loop:
         """One turn. Raises nothing that a replica, source, law, actuator or disk can cause."""
         watch = Stopwatch(self._clock, self.meter)
         now = self._clock.now()
-        settings = self.settings
-        deadline = max(1.0, 2.0 * settings.interval_s)
+        deadline = max(1.0, 2.0 * self.settings.interval_s)
         gathered, standings, fronts = await asyncio.gather(
             gather(self._sources, now, deadline), self._standings(), waiting_in_front(self._queues, deadline)
         )
         watch.lap("observe")
+        seen = {o.replica.pool for o in gathered.observations} | {pool for pool, _ in self._folded.seen}
+        self.settings = settings = with_pools_seen(self.settings, seen)
         self._tick += 1
         self.holds = self.holds.current(now)
         wants = {name: s.state.want for name, s in standings.items() if s.state is not None}
-        notes = (*settings.notes, *self.holds.notes(now))
+        self._unknown = undecidable(settings, standings)
+        notes = (*settings.notes, *self.holds.notes(now), *self._unknown.values())
         given = FoldInput(self._tick, now, settings, wants, gathered.sources, notes)
         snapshot, self._folded = safe_fold(given, gathered.observations, self._folded)
         snapshot = _with_fronts(snapshot, fronts)
@@ -202,7 +196,7 @@ class Loop:
 
     async def _standing(self, pool: str) -> Standing:
         if not self.hands.has_world(pool):
-            return Standing(None)  # only watched: what is there stands for what is wanted
+            return WATCHED
         try:
             state = await self.hands.state(pool)
         except OpsConsoleError as error:
@@ -222,12 +216,16 @@ class Loop:
 
     def _decide(self, snapshot: FleetSnapshot, standings: dict[str, Standing]) -> tuple[Decided, ...]:
         pools = self.settings.pools
-        asked = [(self._situation(snapshot, pool, standings[pool.name]), pool) for pool in pools]
+        found = ((self._situation(snapshot, pool, standings.get(pool.name, WATCHED)), pool) for pool in pools)
+        asked = [(situation, pool) for situation, pool in found if situation is not None]
         return self._decider.decide(asked, self.settings.budgets)
 
-    def _situation(self, snapshot: FleetSnapshot, pool: PoolSettings, standing: Standing) -> Situation:
+    def _situation(self, snapshot: FleetSnapshot, pool: PoolSettings, standing: Standing) -> Situation | None:
+        want = standing.want(snapshot, pool.name)
+        if want is None or pool.name in self._unknown:
+            return None
         around = Surroundings(
-            want=_present(snapshot, pool.name) if standing.state is None else standing.state.want,
+            want=want,
             frozen_reason=standing.problem,
             holds=self.holds,
             outlooks=self.forecasting.outlooks(pool.name, snapshot.at),
@@ -254,9 +252,9 @@ class Loop:
         """Lines for laws that failed (once, not every tick) and for memories that could not be read."""
         now, lines = self._clock.now(), list(self._problems)
         self._problems = ()
-        fresh = {d.view.pool: d.error for d in decided if d.error is not None}
+        fresh = {d.view.pool: d.error for d in decided if d.error is not None} | self._unknown
         lines += [text for pool, text in fresh.items() if self._failing.get(pool) != text]
-        if decided:
+        if decided or self._unknown:
             self._failing = fresh
         return tuple(JournalEntry(0, now, "error", "", text, self._tick) for text in lines)
 
@@ -324,11 +322,6 @@ def _with_fronts(snapshot: FleetSnapshot, fronts: Mapping[str, float]) -> FleetS
 
 def _waiting(view: PoolView | None) -> float | None:
     return None if view is None else view.waiting
-
-
-def _present(snapshot: FleetSnapshot, pool: str) -> int:
-    """Replicas that are meant to be there, where no actuator can say: all that are not on their way out."""
-    return sum(r.pool == pool and r.state is not ReplicaState.DRAINING for r in snapshot.replicas)
 
 
 async def wait(stop: asyncio.Event, clock: Clock, seconds: float) -> None:

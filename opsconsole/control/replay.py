@@ -231,7 +231,7 @@ def replay_settings(path: Path, span: Span, folder: Path, reader: Reader, loaded
     settings = AgentSettings(folder) if loaded is None else agent_settings(loaded)
     if loaded is None or not loaded.config.pool:
         known = [past.decision for past in reader.decisions_at(span.start)]
-        settings = replace(settings, pools=pools_of(last, known))
+        settings = replace(settings, pools=pools_of(last, known), any_pool=None)
     speed = "as fast as it goes" if span.speed is None else f"{span.speed:g}x"
     return replace(
         settings,

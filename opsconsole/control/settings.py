@@ -122,6 +122,7 @@ class AgentSettings:
     mode: Mode = Mode.ADVISE
     allow_intents: bool = False
     pools: tuple[PoolSettings, ...] = ()
+    any_pool: PoolSettings | None = None  # where none is configured: the pools are those seen, each with these settings
     budgets: tuple[Budget, ...] = ()  # a pool is in one at most
     socket: Path | None = None  # default: agent.sock in the data folder
     listen: Listen | None = None

@@ -135,6 +135,7 @@ def _better(one: Observation, other: Observation) -> Observation:
         draining=best.draining if best.draining is not None else rest.draining,
         phase=best.phase or rest.phase,
         expected_ready_at=best.expected_ready_at if best.expected_ready_at is not None else rest.expected_ready_at,
+        waits_for=best.waits_for or rest.waits_for,
     )
 
 

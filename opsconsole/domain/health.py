@@ -44,6 +44,7 @@ class Facts:
     draining: bool | None = None
     phase: str | None = None
     expected_ready_at: float | None = None
+    waits_for: str | None = None  # what keeps it from starting
     started_at: float | None = None
     preempt_rate: float | None = None
     still_since: float | None = None  # since when no counter moved while a load gauge is above zero
@@ -79,6 +80,8 @@ def _gone(facts: Facts, _: HealthLimits) -> Judgement | None:
 def _draining(facts: Facts, bounds: HealthLimits) -> Judgement | None:
     if not (facts.draining or (facts.sample is not None and facts.sample.draining)):
         return None
+    if facts.age is None and facts.error is None:  # nothing could be asked yet: a pod without a node
+        return ReplicaState.DRAINING, f"draining: it never served{_waits_for(facts)}"
     silent = _silent(facts, bounds)
     if silent is not None and silent[0] is ReplicaState.DOWN:
         return silent
@@ -105,7 +108,11 @@ def _starting(facts: Facts, bounds: HealthLimits) -> Judgement | None:
     if facts.expected_ready_at is not None:
         left = facts.expected_ready_at - facts.at
         words += f", ready in about {left:.0f} s" if left >= 0 else f", {-left:.0f} s later than expected"
-    return ReplicaState.WARMING, words
+    return ReplicaState.WARMING, words + _waits_for(facts)
+
+
+def _waits_for(facts: Facts) -> str:
+    return f": {facts.waits_for}" if facts.waits_for else ""
 
 
 def _silent(facts: Facts, bounds: HealthLimits) -> Judgement | None:

@@ -44,6 +44,7 @@ class Observation:
     draining: bool | None = None
     phase: str | None = None  # start-up phase: pending, pull, load, compile, warm
     expected_ready_at: float | None = None
+    waits_for: str | None = None  # what keeps it from starting: the scheduler's sentence, a container's reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +158,7 @@ def _state(
         draining=observation.draining,
         phase=observation.phase,
         expected_ready_at=observation.expected_ready_at,
+        waits_for=observation.waits_for,
         started_at=observation.replica.started_at,
         preempt_rate=track.rate("preemptions", since),
         still_since=track.still_since,

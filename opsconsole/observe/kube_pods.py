@@ -78,11 +78,12 @@ def as_target(
     ready = is_ready(status)
     leaving = is_draining(pod)
     phase = None if ready or leaving else start_phase(status, now)
-    known = None if starts is None or phase is None else facts(pod, now)
+    known = None if ready else facts(pod, now)
     expected = None
-    if starts is not None and known is not None:
+    if starts is not None and known is not None and phase is not None:
         expected = starts.expected_ready_at(replace(known, node_type=node.name))
-    return Target(ref, where, (), ready, True if leaving else None, phase, expected)
+    why = None if known is None else known.why
+    return Target(ref, where, (), ready, True if leaving else None, phase, expected, why)
 
 
 def _address(pod: Pod, rules: PodRules) -> str | None:

@@ -242,6 +242,7 @@ def _observation(state: _State, sample: Sample | None, error: SourceError | None
         draining=draining,
         phase=target.phase,
         expected_ready_at=target.expected_ready_at,
+        waits_for=target.waits_for,
     )
 
 

@@ -47,6 +47,7 @@ class Target:
     draining: bool | None = None
     phase: str | None = None
     expected_ready_at: float | None = None
+    waits_for: str | None = None  # what keeps it from starting, in the discovery's words
 
 
 class TargetProvider(Protocol):

@@ -10,12 +10,11 @@ from typing import Any
 
 import pytest
 
-from opsconsole.act.actuator import PoolState
 from opsconsole.control.agent import reload_settings
 from opsconsole.control.alerts import Silence
 from opsconsole.control.settings import Mode
 from opsconsole.domain.records import HoldView, Plan, PlanKind, ReplicaState
-from opsconsole.errors import ConfigError, OpsConsoleError, PlanRefused
+from opsconsole.errors import ConfigError, PlanRefused
 from opsconsole.history.reader import Reader
 from policies.situation import Outlook
 
@@ -122,20 +121,6 @@ async def test_a_law_that_raises_holds_its_pool_and_is_told_once(make_stage: Mak
     stage.law.fails, stage.law.target = None, 3
     await stage.ticks(1)
     assert stage.world.applied == 1
-
-
-async def test_an_actuator_that_fails_freezes_its_pool_in_words(make_stage: Make) -> None:
-    stage = await make_stage()
-    stage.law.target = 4
-
-    async def gone(pool: str) -> PoolState:
-        raise OpsConsoleError("the supervisor does not answer")
-
-    stage.loop.hands.state = gone
-    await stage.ticks(2)
-    assert stage.law.seen[-1].frozen_reason == "the supervisor does not answer"
-    assert stage.law.seen[-1].want == 2
-    assert stage.world.applied == 0
 
 
 async def test_a_pool_owned_by_something_else_is_left_alone(make_stage: Make) -> None:

@@ -9,6 +9,12 @@ from typing import Any
 import pytest
 
 from opsconsole.clock import SystemClock
+from opsconsole.cluster.pods import SERVING_LABEL
+from opsconsole.control.alerts import AlertBook
+from opsconsole.control.settings import AlertSettings
+from opsconsole.domain.fleet import FleetState, PoolSpec, fold
+from opsconsole.domain.records import ReplicaState
+from opsconsole.domain.replica import Observation
 from opsconsole.errors import SourceErrorKind as Kind
 from opsconsole.observe.kube import KubeOptions, KubeTargets
 from opsconsole.observe.kube_pods import PodRules, as_target
@@ -47,6 +53,41 @@ def test_the_state_of_a_pod_is_told(
     target = as_target(made, PodRules())
     assert target is not None
     assert (target.ready, target.draining, target.phase, target.url is not None) == (ready, draining, phase, has_url)
+
+
+NO_ROOM = "0/6 nodes are available: insufficient nvidia.com/gpu."
+REFUSED = {
+    "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": NO_ROOM,
+    "lastTransitionTime": "2026-11-30T07:00:00Z",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changed", "leaving", "state", "words"),
+    [
+        ([REFUSED], False, ReplicaState.WARMING, "unschedulable for {age:.0f} s: " + NO_ROOM),
+        ([], False, ReplicaState.WARMING, "pending for {age:.0f} s"),
+        ([REFUSED], True, ReplicaState.DRAINING, "draining: it never served: " + NO_ROOM),
+    ],
+    ids=["no node takes it", "not looked at yet", "taken out before it ran"],
+)
+def test_a_pod_that_no_node_runs_is_not_down_and_says_what_it_waits_for(
+    changed: list[Any], leaving: bool, state: ReplicaState, words: str
+) -> None:
+    made = pod("a", ready=False, running=False, status__conditions=changed)
+    if leaving:
+        made["metadata"].setdefault("labels", {})[SERVING_LABEL] = "false"
+    now = 1_796_018_400.0 + 40_000.0
+    target = as_target(made, PodRules(), now)
+    assert target is not None and target.replica.started_at is not None
+    seen = Observation(
+        target.replica, ready=target.ready, draining=target.draining, phase=target.phase, waits_for=target.waits_for
+    )
+    snapshot, _ = fold(1, now, [seen], [PoolSpec("vllm")], FleetState())
+    (view,) = snapshot.replicas
+    assert (view.state, view.why) == (state, words.format(age=now - target.replica.started_at))
+    book, _ = AlertBook().update(snapshot, AlertSettings())
+    assert "replica-down" not in {rule for rule, _ in book.items}
 
 
 def test_a_pod_that_is_over_is_nobody() -> None:
