@@ -110,7 +110,7 @@ class SeriesMemo:
         self.resolve = resolve
         self.limit = limit
         self.heads: dict[str, Series | _Comment | _Skip] = {}
-        self.keys: dict[tuple[str, tuple[tuple[str, str], ...]], Series] = {}
+        self.keys: dict[tuple[str, Slot, tuple[tuple[str, str], ...]], Series] = {}
 
     def remember(self, head: str, entry: Series | _Comment | _Skip) -> None:
         if len(self.heads) >= self.limit:
@@ -120,7 +120,7 @@ class SeriesMemo:
 
     def series(self, name: str, labels: dict[str, str], slot: Slot) -> Series:
         """The one object for this key, whatever the order of its labels and the spelling (`vllm:`, `vllm_`) was."""
-        key = (name.replace(":", "_"), tuple(sorted(labels.items())))
+        key = (name.replace(":", "_"), slot, tuple(sorted(labels.items())))
         known = self.keys.get(key)
         if known is None:
             known = self.keys[key] = Series(name, labels, slot)

@@ -5,8 +5,10 @@
 Two tables. The console alone at 1 to 1,000 replicas: the real program on a pseudo-terminal of 160x48, a demo agent in
 another process, one tick a second, every value moving. Then ours and its peers on the same fake replicas (a real page
 of vLLM each, 65 KB), ours with the agent that scrapes them. Rows are printed as they are measured; all of it takes
-about seven minutes. What misses its budget is marked and named at the end. The trap: times to paint are wall times, so
-they mean something on a quiet machine only; processor time means the same on a busy one.
+about seven minutes. What misses its budget is marked and named at the end. The traps: times to paint are wall times, so
+they mean something on a quiet machine only; and a virtual core that sleeps between two ticks wakes slowly with cold
+caches, and charges that to whoever woke it, two- to threefold. So a loop at idle priority, which yields to everything,
+keeps each core awake (`--no-awake` leaves them alone); ours and the peers are measured alike.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import argparse
 import contextlib
 import os
 import select
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -54,6 +57,22 @@ class Cost:
         """A quantile of the keys' times: the smallest that so many are not above."""
         times = self.keys_ms
         return times[min(len(times) - 1, int(len(times) * share))] if times else None
+
+
+@contextlib.contextmanager
+def awake(wanted: bool) -> Iterator[str]:
+    """Keep every core from sleeping, where idle priority is to be had; says which it was."""
+    if not wanted or not hasattr(os, "SCHED_IDLE"):
+        yield "cores may sleep"
+        return
+    spin = "import os\nos.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))\nwhile True: pass"
+    loops = [subprocess.Popen((sys.executable, "-S", "-c", spin)) for _ in range(os.cpu_count() or 1)]
+    try:
+        yield "cores kept awake at idle priority"
+    finally:
+        for loop in loops:
+            loop.kill()
+            loop.wait()
 
 
 @contextlib.contextmanager
@@ -197,15 +216,17 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=12.0, help="counted for each row")
     parser.add_argument("--keys", type=int, default=150)
     parser.add_argument("--settle", type=float, default=4.0, help="before the counting")
+    parser.add_argument("--no-awake", action="store_true", help="let cores sleep between ticks")
     given = parser.parse_args()
-    began = CLOCK.monotonic()
-    print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, terminal 160x48")
+    began, load = CLOCK.monotonic(), os.getloadavg()[0]
     sys.path.insert(0, str(Path(__file__).parents[2]))
-    if given.replicas:
-        alone([int(word) for word in given.replicas.split(",")], given)
-    if not given.no_peers:
-        beside_peers([int(word) for word in given.beside.split(",")], given)
-    print(f"{CLOCK.monotonic() - began:.0f} s; load {os.getloadavg()[0]:.1f} at the end")
+    with awake(not given.no_awake) as cores:
+        print(f"{os.cpu_count()} cores, load {load:.1f} before, {cores}; terminal 160x48")
+        if given.replicas:
+            alone([int(word) for word in given.replicas.split(",")], given)
+        if not given.no_peers:
+            beside_peers([int(word) for word in given.beside.split(",")], given)
+    print(f"{CLOCK.monotonic() - began:.0f} s")
 
 
 if __name__ == "__main__":
