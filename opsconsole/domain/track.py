@@ -146,10 +146,10 @@ class Track:
         return _slope(self._ends(since, lambda m: m.queue))
 
     def _marks(self, newest: Mark, keep_s: float) -> tuple[Mark, ...]:
-        """The marks with one more, without those too old and those closer than a window's grain. The last two stay:
-        what happened since the last page is asked of them."""
+        """The marks with one more, without those too old: the first of every grain of time, so that a replay which
+        begins in the middle keeps the same ones, and the last two, of which is asked what happened since a page."""
         kept = self.marks[bisect_left(self.marks, newest.at - keep_s, key=_time) :]
-        if len(kept) > 2 and kept[-1].at - kept[-3].at <= keep_s / GRAIN:
+        if len(kept) > 2 and (grain := keep_s / GRAIN) and kept[-2].at // grain == kept[-3].at // grain:
             kept = (*kept[:-2], kept[-1])
         return (*kept, newest)
 

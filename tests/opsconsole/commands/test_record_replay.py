@@ -328,7 +328,7 @@ async def until_recorded(path: Path, ticks: int) -> None:
 
 def test_nothing_that_answers_is_exit_1_and_still_a_recording(tmp_path: Path) -> None:
     path = tmp_path / "none.rec"
-    done = CliRunner().invoke(app, ["record", "127.0.0.1:9", str(path), "--for", "0.2s", "--every", "0.2s"])
+    done = CliRunner().invoke(app, ["record", "127.0.0.1:9", str(path), "--for", "0.2s", "--every", "10s"])
     assert done.exit_code == 1 and "1 replicas of which 0 answered" in done.stderr
     (line,) = replay(str(path), "-o", "json").stdout.splitlines()
     assert json.loads(line)["snapshot"]["replicas"][0]["error"].startswith("refused: ")
