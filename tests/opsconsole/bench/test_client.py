@@ -42,7 +42,7 @@ async def test_a_role_only_chunk_is_not_the_first_token() -> None:
 async def test_reasoning_and_tool_calls_count_as_first_content(part: str) -> None:
     record = await measure([delta({part: ["x"]}), 0.1, delta({"content": "a"}, "stop"), usage(2), DONE], chat=True)
     assert record.ttft is not None and record.tpot is not None
-    assert record.tpot >= 0.1
+    assert record.tpot >= 0.09
     assert record.ttft < 0.1
 
 
