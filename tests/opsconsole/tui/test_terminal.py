@@ -12,6 +12,7 @@ import pty
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -170,12 +171,19 @@ def test_sigterm_ends_it_and_gives_the_terminal_back(tmp_path: Path) -> None:
     os.close(ours)
 
 
-@pytest.mark.parametrize("how", ["hung up while it starts", "SIGTERM while it starts", "SIGHUP twice", "q", "SIGKILL"])
-def test_it_leaves_no_folder_behind(how: str, tmp_path: Path) -> None:
-    def folders() -> list[str]:
-        return [path.name for path in tmp_path.glob("opsconsole-*")]
+@pytest.fixture
+def short() -> Iterator[Path]:
+    """A folder with a short name: the address of a socket has room for a hundred characters."""
+    with tempfile.TemporaryDirectory(prefix="oc-") as name:
+        yield Path(name)
 
-    process, ours = start_on_pty(tmp_path, f"TMPDIR={tmp_path}")
+
+@pytest.mark.parametrize("how", ["hung up while it starts", "SIGTERM while it starts", "SIGHUP twice", "q", "SIGKILL"])
+def test_it_leaves_no_folder_behind(how: str, tmp_path: Path, short: Path) -> None:
+    def folders() -> list[str]:
+        return [path.name for path in short.glob("opsconsole-*")]
+
+    process, ours = start_on_pty(tmp_path, f"TMPDIR={short}")
     wait_for("its folder", folders)
     if "starts" not in how:
         read_until(ours, b"READY")
@@ -195,7 +203,7 @@ def test_it_leaves_no_folder_behind(how: str, tmp_path: Path) -> None:
         os.close(ours)
     if how == "SIGKILL":
         assert folders()
-        process, ours = start_on_pty(tmp_path, f"TMPDIR={tmp_path}")
+        process, ours = start_on_pty(tmp_path, f"TMPDIR={short}")
         read_until(ours, b"READY")
         assert len(folders()) == 1  # its own
         os.kill(process, signal.SIGTERM)
