@@ -35,11 +35,14 @@ def ratios(rates: Rates, capacity: CapacityFacts, role: str | None = None) -> Ra
 
 def worth(rates: Rates, capacity: CapacityFacts, role: str | None = None) -> float | None:
     """Replicas' worth; None where no rate meets a known capacity. More of any rate is never worth less."""
-    found = ratios(rates, capacity, role)
-    share = capacity.prompt_share
-    if share is not None and found.prompt is not None and found.output is not None:
-        return share * found.prompt + (1.0 - share) * found.output
-    known = [ratio for ratio in found if ratio is not None]
+    return together(ratios(rates, capacity, role), capacity.prompt_share)
+
+
+def together(each: Rates, share: float | None) -> float | None:
+    """The worth of all rates from that of each; `share` of a replica's time goes to prompts, None where unknown."""
+    if share is not None and each.prompt is not None and each.output is not None:
+        return share * each.prompt + (1.0 - share) * each.output
+    known = [ratio for ratio in each if ratio is not None]
     return max(known) if known else None
 
 

@@ -45,7 +45,7 @@ def autoscale(
     plain_log: Annotated[bool, typer.Option("--plain-log", help="Log in words instead of JSON lines.")] = False,
 ) -> None:
     """Run the agent: observe, decide, explain. It changes nothing unless told to. With --once the exit code is 1 when
-    no source could be asked.
+    no source could be asked and no replica is listed.
 
     Examples:
 
@@ -107,14 +107,14 @@ def _once(loaded: Loaded, recording: Path | None, at: str, explain: bool, output
         typer.echo(json.dumps(document, indent=2, ensure_ascii=False))
     else:
         _print(record, explain)
-    if not _looked(record):
+    if _is_blind(record):
         raise typer.Exit(1)
 
 
-def _looked(record: TickRecord) -> bool:
-    """Whether any source answered: where none did, how many replicas there are is unknown, and not 0."""
-    sources = record.snapshot.sources
-    return not sources or any(source.ok for source in sources)
+def _is_blind(record: TickRecord) -> bool:
+    """Whether no source answered and none listed a replica: how many there are is unknown then, and not 0."""
+    seen = record.snapshot
+    return not seen.replicas and bool(seen.sources) and not any(source.ok for source in seen.sources)
 
 
 def _when(recording: Path, at: str) -> float:
@@ -142,7 +142,7 @@ def _print(record: TickRecord, explain: bool) -> None:
     for source in snapshot.sources:
         if not source.ok:
             typer.echo(f"source {source.name} fails: {source.error}")
-    if not _looked(record) and not snapshot.replicas:
+    if _is_blind(record):
         typer.echo("Nothing is decided: no source could be asked, so how many replicas there are is unknown.")
         return
     if not record.decisions and not snapshot.replicas:

@@ -26,6 +26,7 @@ from opsconsole.domain.records import (
     RegretView,
 )
 from opsconsole.domain.wire import from_json, to_json
+from policies.worth import Rates, together
 
 EVERY_S = 10.0  # a decision that repeats the last is judged this often
 KEEP_S = 3600.0  # of judgements, for the tally
@@ -100,12 +101,12 @@ def judge(open_: Open, capacity: CapacityView | None) -> RegretView | None:
 
 def combined(ratios: Mapping[str, float], capacity: CapacityView) -> tuple[float, str] | None:
     """Replicas' worth of all units together, from that of each, and the unit that binds; None where none is known."""
-    if not ratios:
+    each = Rates(*(ratios.get(unit) for unit, _ in MEASURES))
+    worth = together(each, capacity.prompt_share)
+    if worth is None:
         return None
-    if capacity.prompt_share is not None and PROMPT in ratios and OUTPUT in ratios:
-        worth = capacity.prompt_share * ratios[PROMPT] + (1.0 - capacity.prompt_share) * ratios[OUTPUT]
-        return worth, max(PROMPT, OUTPUT, key=lambda name: ratios[name])
-    return max((ratio, unit) for unit, ratio in ratios.items())
+    added = capacity.prompt_share is not None and each.prompt is not None and each.output is not None
+    return worth, max((PROMPT, OUTPUT) if added else ratios, key=lambda unit: (ratios[unit], unit))
 
 
 def words(regret: RegretView) -> str:

@@ -134,7 +134,6 @@ def check_core(
     )
     world = _World(core, now, sleep)
     world.run(varied(seed, 3, 4.0))  # first steps are slow for reasons of their own
-    world.steps.clear()
     stretches = max(1, round(seconds / STRETCH_S))
     crowds = max(8, int(seconds / (stretches + 1)))
     fitted, replayed, arrivals, real = _Turn(), _Turn(), [], []
@@ -163,10 +162,9 @@ class _Turn:
         self.busy_s = self.took_s = 0.0
 
     def run(self, world: _World, arrivals: Sequence[Arrival]) -> list[Fate]:
-        world.steps.clear()
-        fates, took_s = world.run(arrivals)
-        self.steps += world.steps
-        self.busy_s += sum(took for _, took in world.steps)
+        fates, steps, took_s = world.run(arrivals)
+        self.steps += steps
+        self.busy_s += sum(took for _, took in steps)
         self.took_s += took_s
         return fates
 
@@ -177,12 +175,12 @@ class _World:
     def __init__(self, core: EngineCore, now: Callable[[], float], sleep: Callable[[float], None]) -> None:
         self._core, self._now, self._sleep = core, now, sleep
         self._recorder = core.step_time = _Recorder()
-        self.steps: list[tuple[StepShape, float]] = []
         self._asked = 0  # makes every prompt new
 
-    def run(self, arrivals: Sequence[Arrival]) -> tuple[list[Fate], float]:
-        """Every request to its end, and the seconds that took; times count from the start of this run."""
+    def run(self, arrivals: Sequence[Arrival]) -> tuple[list[Fate], list[tuple[StepShape, float]], float]:
+        """Every request to its end, each step with its seconds, and those of the run, from whose start times count."""
         core, began = self._core, self._now()
+        steps: list[tuple[StepShape, float]] = []
         size = core.config.block_size
         requests = [request_of(self._asked + i, a, size, IDS, FIRST_ID) for i, a in enumerate(arrivals)]
         self._asked += len(requests)
@@ -200,13 +198,13 @@ class _World:
             core.step()
             took = self._now() - at
             if self._recorder.shape is not None:
-                self.steps.append((self._recorder.shape, took))
+                steps.append((self._recorder.shape, took))
                 self._recorder.shape = None
         fates = [
             Fate(f.arrived - began, f.first and f.first - began, f.last and f.last - began, f.preemptions, f.cached)
             for f in map(fate_of, requests)
         ]
-        return fates, self._now() - began
+        return fates, steps, self._now() - began
 
 
 # -- the fit ---------------------------------------------------------------------------------------------------

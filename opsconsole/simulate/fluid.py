@@ -153,7 +153,7 @@ class _Run:
             self._ttft.add(arrived, self._latency.reached(replicas, used, scale))
         elif ready:
             delays = before / ready, after / ready
-            met = self._held_up(replicas, used, scale, delays) * arrived
+            met = self._latency.late(replicas, used, delays, scale) * arrived
             self._ttft.add(arrived, self._latency.reached(replicas, used, scale, delays))
         done_s = (
             seconds - (after - before) / work if work else 0.0
@@ -168,12 +168,6 @@ class _Run:
         took = self._latency.stay(used) + (after / ready if ready else 0.0)
         self._open.append((now + seconds / 2 + took, arrived, met))
         self._tally.add(now, seconds, self._fleet, arrived, met, used, before, after, scale)
-
-    def _held_up(self, replicas: int, used: float, scale: int, delays: tuple[float, float]) -> float:
-        """Share that is met while a backlog delays from the first to the second number of seconds."""
-        first, last = delays
-        points = [first + (last - first) * share for share in (0.1, 0.3, 0.5, 0.7, 0.9)]
-        return sum(self._latency.late(replicas, used, delay, scale) for delay in points) / len(points)
 
     def _scale(self, bin_: int) -> int:
         rate = self._rate[bin_]

@@ -147,15 +147,17 @@ class Latency:
             found = self._points[key] = self._served(*key)
         return found
 
-    def late(self, replicas: int, utilisation: float, delay: float, scale: int = 3) -> float:
-        """Share inside the bound of requests that a backlog holds up for `delay` seconds on average.
+    def late(self, replicas: int, utilisation: float, delays: tuple[float, float], scale: int = 3) -> float:
+        """Share inside the bound of requests that a backlog holds up, on average, from one delay to the other (s).
 
         Replicas are not equally far behind: by as much as a queue gains by chance within a bin, some not at all, the
         others exponentially more.
         """
         place = min(GRID.size - 1, int(utilisation * 50.0 + 0.5))
         own = self._tail(replicas, place, scale)[0][FEW // 2 :: FEW]
-        chance = max(1e-9, min(delay, math.sqrt(math.pi / 8.0 * jitter(self, replicas, scale) * BIN_S)))
+        delay = np.array(_spread(delays))[:, None]
+        widest = math.sqrt(math.pi / 8.0 * jitter(self, replicas, scale) * BIN_S)
+        chance = np.maximum(1e-9, np.minimum(delay, widest))
         left = np.maximum(self.slo.ttft - own - (delay - chance), 0.0)
         return float((1.0 - np.exp(-left / chance)).mean())
 

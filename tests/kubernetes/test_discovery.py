@@ -109,7 +109,7 @@ async def test_a_fleet_is_decided_on_once_with_the_flags_of_kubectl(make: Make, 
     done = await asyncio.to_thread(
         subprocess.run, command, env=told, cwd=tmp_path, capture_output=True, text=True, timeout=60
     )
-    assert done.returncode == 1, done.stderr  # pods are listed, and no engine answers on them
+    assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
     assert sorted(r["replica"] for r in document["snapshot"]["replicas"]) == here.ready()
     assert here.replicas() == 2

@@ -40,9 +40,9 @@ async def test_a_role_only_chunk_is_not_the_first_token() -> None:
 
 @pytest.mark.parametrize("part", ["reasoning", "reasoning_content", "tool_calls"])
 async def test_reasoning_and_tool_calls_count_as_first_content(part: str) -> None:
-    record = await measure([delta({part: ["x"]}), 0.1, delta({"content": "a"}, "stop"), usage(2), DONE], chat=True)
+    record = await measure([delta({part: ["x"]}), 0.15, delta({"content": "a"}, "stop"), usage(2), DONE], chat=True)
     assert record.ttft is not None and record.tpot is not None
-    assert record.tpot >= 0.09
+    assert record.tpot >= 0.1
     assert record.ttft < 0.1
 
 
