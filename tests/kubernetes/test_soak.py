@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import os
 import random
 import signal
@@ -173,8 +174,9 @@ def open_acts(daemons: dict[str, DaemonProcess]) -> list[Any]:
 
 def unaccounted(ours: list[Write], daemons: dict[str, DaemonProcess]) -> list[Write]:
     """Writes without an act of their own in any journal: for that count, begun before it and not ended before it."""
-    acts = [row for d in daemons.values() for row in rows(d, "select at, ended_at, to_count from acts")]
-    acts.sort(key=lambda act: act[1])
+    query = "select at, ended_at, to_count from acts"
+    acts = [(at, math.inf if end is None else end, to) for d in daemons.values() for at, end, to in rows(d, query)]
+    acts.sort(key=lambda act: act[1])  # one that the end of the run left open has not ended
     missing = []
     for write in sorted(ours, key=lambda write: write.at):
         at = unix(write.at) or 0.0
