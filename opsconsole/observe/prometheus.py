@@ -133,7 +133,8 @@ class PrometheusSource:
         for labels, points in series.series:
             self._add(pages.setdefault(_target(labels), Page()), labels, points[-1][1])
         times = {_target(labels): points[-1][1] for labels, points in scraped.series}
-        known, jobs = self._known(), self._jobs(pages) | self._past_jobs
+        known = self._known()
+        self._past_jobs |= self._jobs(pages)  # remembered at once: the server is asked for its past only now and then
         before = {o.replica: o.sample for o in self._last if o.sample is not None}
         found = []
         for labels, points in sorted(up.series, key=lambda entry: _target(entry[0])):
@@ -142,7 +143,7 @@ class PrometheusSource:
                 continue  # a ghost: the server has not noticed yet that it is gone
             page, at = pages.get(_target(labels)), times.get(_target(labels), now)
             if points[-1][1] == 0:
-                if not (self._options.matchers or labels.get("job") in jobs or self._was_engine(ref)):
+                if not (self._options.matchers or labels.get("job") in self._past_jobs or self._was_engine(ref)):
                     continue  # somebody else's target
                 words = "the Prometheus server cannot scrape it (up is 0)"
                 found.append(Observation(ref, error=SourceError(SourceErrorKind.REFUSED, words, at)))

@@ -100,6 +100,29 @@ async def test_an_engine_whose_every_target_is_silent_is_still_known_to_who_asks
         await seen.close()
 
 
+async def test_a_job_where_an_engine_answered_after_the_past_was_asked_for_is_known_when_all_of_it_falls_silent(
+    server: Any, prometheus: str
+) -> None:
+    source = source_at(prometheus)
+    source._past_due = float("inf")  # the past was asked for before any engine answered, and is not asked for again
+    try:
+
+        async def answers() -> Any:
+            return [o for o in await source.observe(0.0) if o.sample]
+
+        await eventually(answers)
+        source._continuity.clear()
+        server._ok = server._500
+
+        async def silent() -> Any:
+            found = {o.replica.name: o for o in await source.observe(0.0)}
+            return found if not any(o.sample for o in found.values()) else None
+
+        assert (await eventually(silent)).keys() == {"vllm-0", "vllm-1"}
+    finally:
+        await source.close()
+
+
 async def test_replicas_that_a_discovery_does_not_know_are_ghosts(server: Any, prometheus: str) -> None:
     seen, source = source_at(prometheus), source_at(prometheus)
     source._known = lambda: {"vllm-0"}
