@@ -119,7 +119,7 @@ class KubeActuator:
 
     async def _grow(self, plan: Plan, look: Look, by: str) -> Outcome:
         now, to = self._world.clock.now(), want_of(plan)
-        act = Act(plan.plan_id, self._of.pool, plan.kind, look.asked, to, now, by, plan.reason)
+        act = Act(plan.plan_id, self._of.pool, plan.kind, look.asked, to, now, by, plan.reason, uid=look.scale.uid)
         await self._world.save(act)
         try:
             await self._world.write(self._of, look, to)
@@ -141,7 +141,8 @@ class KubeActuator:
             for name in plan.replicas
         )
         target = look.asked - len(drains)
-        act = Act(plan.plan_id, self._of.pool, plan.kind, look.asked, target, now, by, plan.reason, drains)
+        uid = look.scale.uid
+        act = Act(plan.plan_id, self._of.pool, plan.kind, look.asked, target, now, by, plan.reason, drains, uid=uid)
         await self._world.save(act)
         pods = [pod for name in plan.replicas if (pod := look.pod(name)) is not None]
         switched = await asyncio.gather(*(self._routing.take_out(pod, plan.plan_id) for pod in pods))

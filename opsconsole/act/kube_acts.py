@@ -34,6 +34,7 @@ class Act:
     drains: tuple[Drain, ...] = ()
     written: bool = False  # the scale has been brought to `target`
     written_at: float | None = None
+    uid: str = ""  # of the object it was begun on; one made anew under the same name is another
     others: tuple[str, ...] = ()  # pods that stood beside the chosen ones when it was written
     status: str = "running"
     detail: str = ""

@@ -2,7 +2,8 @@
 
 It is stepped by whoever leads, also after another process began the act, and each step begins with a look at the
 world. The traps: a pod that vanishes while it drains is replaced by its controller, so the scale must shrink all the
-same; and a controller may take another pod than the one prepared, which is told and never passed over.
+same; a controller may take another pod than the one prepared, which is told and never passed over; and a workload that
+is deleted and made anew under its name has nothing to do with what was begun on the old one.
 """
 
 from __future__ import annotations
@@ -45,17 +46,32 @@ class Follower:
     _drains: dict[str, tuple[Drain, ...]] = field(default_factory=dict)  # by plan id: how far, between two records
     _taken_out: set[tuple[str, str]] = field(default_factory=set)  # plan id and pod
     _kept: set[str] = field(default_factory=set)  # pods of which was told that nothing puts them into service
+    _missing_since: float | None = None  # the workload itself
 
     async def step(self) -> None:
         """One step of every open act. Raises where the world cannot be asked or this process may not act."""
         acts = self.world.acts().open_of(self.of.pool)
         if not acts:
             return
-        look = await self.looker.look(fresh=any(act.drains and not act.written for act in acts))
+        try:
+            look = await self.looker.look(fresh=any(act.drains and not act.written for act in acts))
+        except KubeError as error:
+            if not error.is_missing:
+                raise
+            return await self._missing(acts, error)
+        self._missing_since = None
         for act in acts:
             moved = await self._moved(act, look)
             if moved != act:
                 await self.world.save(moved)
+
+    async def _missing(self, acts: Sequence[Act], error: KubeError) -> None:
+        """The workload is not there: after a while, for an API server that restarts may say so too, it is gone."""
+        now = self.world.clock.now()
+        self._missing_since = now if self._missing_since is None else self._missing_since
+        if now - self._missing_since >= SETTLE_S:
+            words = f"given up: {self.of.workload} is gone ({error})"
+            await self.world.save(*(act.ended("failed", words, now) for act in acts))
 
     async def tidy(self, look: Look) -> None:
         """Open the gates of new pods, and put back those that a plan took out which is no longer under way.
@@ -87,6 +103,10 @@ class Follower:
         await self.world.herald.tell(self.of.workload, look.thing, FAILED, words)
 
     async def _moved(self, act: Act, look: Look) -> Act:
+        if act.uid and act.uid != look.scale.uid:
+            self._drains.pop(act.plan_id, None)
+            words = f"given up: {self.of.workload} was deleted and made anew since"
+            return act.ended("failed", words, self.world.clock.now())
         if not act.drains:
             return await self._arriving(act, look)
         if act.written:

@@ -85,6 +85,39 @@ async def test_a_drain_outlives_a_restart_of_the_api_server(make: Make) -> None:
     assert here.ready() == [names[1]]
 
 
+async def test_what_is_under_way_on_a_workload_that_is_deleted_ends_with_words(make: Make) -> None:
+    here = make()
+    here.deploy(replicas=1, ready="1h")
+    async with here.daemon() as daemon:
+        growth = await daemon.scale(3)
+        here.cluster.delete(here.path("deployments", "vllm"))
+        outcome = await daemon.ended(growth, 30.0)
+        assert outcome.status == "failed"
+        assert outcome.detail.startswith(f"given up: deployment {here.namespace}/vllm is gone")
+        here.deploy(replicas=1, ready="100ms")
+        await eventually("the new one", lambda: len(here.ready()) == 1)
+        assert (await daemon.ended(await daemon.scale(2))).detail == "2 of 2 ready"
+
+
+async def test_a_shrink_begun_on_a_workload_that_is_made_anew_under_its_name_is_not_written_to_the_new_one(
+    make: Make,
+) -> None:
+    here = make()
+    here.deploy(replicas=2, ready="100ms")
+    await eventually("two pods", lambda: len(here.ready()) == 2)
+    names = here.ready()
+    async with here.daemon() as daemon:
+        daemon.load.running = {names[0]: 1, names[1]: 9}
+        drain = await daemon.scale(1)
+        here.cluster.delete(here.path("deployments", "vllm"))
+        here.deploy(replicas=2, ready="100ms")
+        outcome = await daemon.ended(drain, 30.0)
+        assert outcome.status == "failed"
+        assert outcome.detail == f"given up: deployment {here.namespace}/vllm was deleted and made anew since"
+        assert here.replicas() == 2
+        await eventually("two pods that serve", lambda: len(set(here.ready()) - set(names)) == 2)
+
+
 async def test_the_rules_shipped_for_a_daemon_are_enough_to_scale_and_to_drain(make: Make) -> None:
     admin = make()
     admin.deploy(replicas=1, ready="100ms")
