@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from opsconsole.commands.forecast_source import History
 
 FEWEST_MIN = 10.0  # of history
+LONGEST_STEP_S = 3600.0  # of the model's own time; with fewer steps a day there is no day to see
 
 
 def forecast(
@@ -68,6 +69,11 @@ def forecast(
     asked = Asked(source, unit, pool, at, span or ("" if rolling else "7d"), width, query, token)
     history = _history(asked)
     series = _regular(history, width, named=bool(step))
+    if series.step * time_scale > LONGEST_STEP_S:
+        raise UsageError(
+            f"a step of {series.step:g} s is {series.step * time_scale / 3600:.3g} h at --time-scale {time_scale:g}; "
+            f"at most {LONGEST_STEP_S / 3600:g} h can be forecast from: give {LONGEST_STEP_S / series.step:g} or less."
+        )
     if rolling:
         _rolling(series, _leads(leads), _levels(quantiles), time_scale)
     else:

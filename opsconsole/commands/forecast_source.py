@@ -8,7 +8,6 @@ first shape and silence, a true zero, in the second.
 from __future__ import annotations
 
 import csv
-import gzip
 import math
 import zlib
 from collections.abc import Iterator
@@ -19,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opsconsole.errors import UsageError
-from opsconsole.simulate.importers import check_row
+from opsconsole.simulate.importers import check_row, opened
 
 if TYPE_CHECKING:
     from forecaster.series import Series
@@ -59,6 +58,8 @@ def read_history(
         raise UsageError(f"{path} does not exist: give a trace's CSV (or .csv.gz) or an agent's opsconsole.db.")
     with path.open("rb") as head:
         is_database = head.read(15) == b"SQLite format 3"
+    if pool and not is_database:
+        raise UsageError(f"{path} is a trace of one load: --pool is for an agent's database.")
     series = _database(path, column, pool, step, until, span) if is_database else _trace(path, column, step, until)
     if until is not None:
         series = series.before(until)
@@ -116,7 +117,7 @@ def _columns(path: Path, column: str, until: float | None) -> tuple[Floats, Floa
     values: list[float] = []
     cut = False
     try:
-        with gzip.open(path, "rt", newline="") if path.suffix == ".gz" else path.open(newline="") as file:
+        with opened(path) as file:
             rows = csv.reader(file)
             header = [name.strip() for name in next(rows, [])]
             if "t_seconds" not in header:
@@ -129,8 +130,8 @@ def _columns(path: Path, column: str, until: float | None) -> tuple[Floats, Floa
                 )
             time_at = header.index("t_seconds")
             value_at = header.index(column) if column in header else None
-            for time, value in _numbers(path, rows, time_at, value_at, strict=counted):
-                if until is not None and time >= until:
+            for time, value in _numbers(path, rows, (time_at, value_at), until, strict=counted):
+                if value is None:
                     cut = True
                     break
                 times.append(time)
@@ -141,15 +142,20 @@ def _columns(path: Path, column: str, until: float | None) -> tuple[Floats, Floa
 
 
 def _numbers(
-    path: Path, rows: Iterator[list[str]], time_at: int, value_at: int | None, *, strict: bool
-) -> Iterator[tuple[float, float]]:
-    """Time and value of each row; an empty value is NaN, a gap."""
+    path: Path, rows: Iterator[list[str]], places: tuple[int, int | None], until: float | None, *, strict: bool
+) -> Iterator[tuple[float, float | None]]:
+    """Time and value of each row; an empty value is NaN, a gap. Of the row that begins at `until` or after it only the
+    time is looked at, and None stands for its value."""
+    time_at, value_at = places
     before: float | None = None
     for number, row in enumerate(rows, 1):
         if not row:
             continue
         try:
             time = float(row[time_at])
+            if until is not None and time >= until:
+                yield time, None
+                return
             value = 1.0 if value_at is None else float(row[value_at] or "nan")
         except (ValueError, IndexError):
             raise UsageError(f"{path}, row {number}: {','.join(row)[:80]!r} is not numbers; mend or drop it.") from None

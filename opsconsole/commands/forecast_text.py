@@ -111,7 +111,7 @@ def as_json(forecast: Forecast, record: Backtest, unit: str, source: str) -> dic
 
 
 def number(value: float) -> str:
-    return f"{value:.0f}" if value >= 1000 else f"{value:.3g}"
+    return f"{value:.0f}" if 1000 <= value < 1e8 else f"{value:.3g}"
 
 
 def minutes(seconds: float) -> str:

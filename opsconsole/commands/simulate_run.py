@@ -16,7 +16,7 @@ import typer
 from opsconsole.commands.moments import duration
 from opsconsole.config import share
 from opsconsole.errors import UsageError
-from opsconsole.simulate.backtest import Bounds, Fidelity, stage
+from opsconsole.simulate.backtest import WARM_SHARE, Bounds, Fidelity, stage
 from opsconsole.simulate.cells import Drawer, forecast_version
 from opsconsole.simulate.importers import read_trace
 from opsconsole.simulate.price import price, sentences, to_json
@@ -29,6 +29,7 @@ from policies.registry import REGISTRY, names
 from policies.situation import Limits
 
 PROMETHEUS = "prometheus:"
+MOST_REPLICAS = 10_000
 LONGEST_REQUEST_S = 6 * 3600.0  # what the request level is meant for
 
 
@@ -61,6 +62,9 @@ class Options:
         for name, value in (("--fleet", fleet), ("--prompt-tokens", lengths[0]), ("--output-tokens", lengths[1])):
             if not (math.isfinite(value) and value >= 1):
                 raise UsageError(f"{name} {value:g} must be 1 or more.")
+        if fleet > MOST_REPLICAS:
+            raise UsageError(f"--fleet {fleet:g} is more than the {MOST_REPLICAS:,} replicas that are simulated.")
+        _kept_in(cache)
         if not (math.isfinite(scale) and scale >= 0):
             raise UsageError(f"--scale {scale:g} must be above 0, or 0 to be found.")
         return cls(
@@ -95,6 +99,15 @@ def _bounds(minimum: int, maximum: int, down_window_s: float) -> Bounds:
     return Bounds(minimum, maximum or None, down_window_s)
 
 
+def _kept_in(folder: Path | None) -> None:
+    """A drawer that cannot be opened is told before anything is run for it."""
+    if folder is not None:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(f"--cache {folder} cannot be used: {error.strerror}.") from None
+
+
 def _share(text: str) -> float:
     try:
         return float(cast(float, share(text)))
@@ -127,12 +140,17 @@ def part(trace: Trace, window: str) -> Trace:
 
 def backtest_text(loads: list[Trace], options: Options, output: str, html: Path | None) -> str:
     """Everything run; the report as text."""
+    if html is not None and not html.parent.is_dir():
+        raise UsageError(f"--html {html}: there is no folder {html.parent}.")
     tables = [table for load in loads for table in _tables(load, options)]
     starts = [price(c.policy, t.cold_s, c.outcome) for t in tables for c in t.cells if c.knob is None]
     if html is not None:
         from opsconsole.simulate.html import page
 
-        html.write_text(page(tables, "Backtest"), encoding="utf-8")
+        try:
+            html.write_text(page(tables, "Backtest"), encoding="utf-8")
+        except OSError as error:
+            typer.echo(f"--html {html} cannot be written: {error.strerror}.", err=True)
     if output == "json":
         extra: dict[str, Any] = {"seed": options.seed, "starts": to_json(starts) if len(loads) == 1 else []}
         return as_json(tables, extra)
@@ -145,11 +163,21 @@ def _tables(load: Trace, options: Options) -> list[Table]:
             f"{load.name} spans {load.seconds / 3600:.1f} h: request by request is for {LONGEST_REQUEST_S / 3600:g} h "
             f"or less of scored time; give --window FROM,TO, or --fidelity fluid."
         )
+    if load.requests.any() and not load.requests[math.floor(WARM_SHARE * load.requests.size) :].any():
+        raise UsageError(
+            f"{load.name} holds no requests in the last {100 * (1 - WARM_SHARE):.0f} %, which are scored: give another "
+            "--window FROM,TO."
+        )
     reads = any(law == "predictive" for law in options.policies)
     found = stage(
         load, scale=options.scale, fleet=options.fleet, lengths=options.lengths, slo=options.slo, needs=options.needs,
         cache=options.cache, version=forecast_version(), forecast=reads or bool(options.needs),
     )  # fmt: skip
+    needed = float(found.oracle(0.0).max())
+    if needed > 10 * MOST_REPLICAS:
+        raise UsageError(
+            f"{load.name} x {found.scale:g} needs {needed:.3g} replicas at its peak: give a smaller --scale, or none."
+        )
     tables = []
     for cold_s in options.cold_starts:
         bench = Bench(found, cold_s, options.slo, options.fidelity, options.seed, Drawer(options.cache), options.limits)

@@ -64,7 +64,10 @@ class Drawer:
         path = self._path(inputs)
         if path is None or not path.is_file():
             return None
-        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))["outcome"]
+        try:
+            found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))["outcome"]
+        except (ValueError, KeyError, TypeError):
+            return None  # cut short by a disk that filled up: it is run again
         return found
 
     def keep(self, inputs: Mapping[str, Any], outcome: Mapping[str, Any]) -> None:

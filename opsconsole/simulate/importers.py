@@ -25,6 +25,7 @@ from opsconsole.simulate.servegen import read_servegen
 from opsconsole.simulate.traces import BIN_S, Floats, Kind, Requests, Trace
 
 MOST_BINS = 5_000_000
+MOST_TOKENS = 100_000_000  # of one request
 UNREADABLE = (OSError, EOFError, zlib.error, UnicodeDecodeError, csv.Error)
 Row = tuple[float, int, int, tuple[int, ...]]  # s, prompt tokens, output tokens, prefix blocks
 
@@ -37,10 +38,17 @@ def read_trace(source: str | Path, seed: int = 7) -> Trace:
     if not path.is_file():
         raise UsageError(f"{path} does not exist: give a trace's file, a ServeGen directory or synthetic:NAME.")
     try:
-        with gzip.open(path, "rt", newline="") if path.suffix == ".gz" else path.open(newline="") as file:
+        with opened(path) as file:
             return _read(path, file)
     except UNREADABLE as error:
         raise UsageError(f"{path} cannot be read as a trace: {error}.") from error
+
+
+def opened(path: Path) -> TextIO:
+    """A trace's text, plain or gzip; the mark that some spreadsheets put before it is no part of the first name."""
+    if path.suffix == ".gz":
+        return gzip.open(path, "rt", encoding="utf-8-sig", newline="")
+    return path.open(encoding="utf-8-sig", newline="")
 
 
 def _read(path: Path, file: TextIO) -> Trace:
@@ -115,6 +123,8 @@ def _from_requests(path: Path, rows: Iterator[Row]) -> Trace:
     blocks: list[tuple[int, ...]] = []
     for number, (time, prompt, output, ids) in enumerate(rows, 1):
         check_row(path, number, time, (prompt, output), times[-1] if times else None, strict=False)
+        if max(prompt, output) > MOST_TOKENS:
+            raise UsageError(f"{path}, row {number}: {max(prompt, output):.3g} tokens are no request; mend or drop it.")
         times.append(time)
         prompts.append(max(1, prompt))
         outputs.append(max(1, output))
@@ -167,8 +177,14 @@ def _from_bins(path: Path, header: list[str], rows: Iterator[list[str]]) -> Trac
     found = dict(zip(names or ["requests"], table.T * (step if clients else 1.0), strict=True))
     prompt, output = found.get("prompt_tokens"), found.get("output_tokens")
     whole = prompt is not None and output is not None and prompt.sum() > 0 and output.sum() > 0
-    trace = Trace(_name(path), _kind(path), step, found["requests"])
+    name = with_missing(_name(path), len(table) - len(times), len(table), "bins")
+    trace = Trace(name, _kind(path), step, found["requests"])
     return Trace(trace.name, trace.kind, step, trace.requests, prompt, output) if whole else trace
+
+
+def with_missing(name: str, missing: int, of: int, unit: str) -> str:
+    """The name of a load with what was not recorded of it: a fleet that is simulated has to be told something then."""
+    return f"{name} ({missing:,} of {of:,} {unit} missing, taken as silence)" if missing else name
 
 
 def check_row(

@@ -15,6 +15,7 @@ from opsconsole.clock import SystemClock
 from opsconsole.errors import UsageError
 from opsconsole.observe.fetch import FetchFailed
 from opsconsole.observe.promql import Answer, PrometheusClient, PrometheusOptions
+from opsconsole.simulate.importers import with_missing
 from opsconsole.simulate.traces import Floats, Kind, Trace
 
 STEP_S = 60.0
@@ -44,7 +45,8 @@ async def _ask(url: str, query: str, start: float, end: float) -> Answer:
 
 
 def trace_of(answer: Answer, query: str, start: float, end: float) -> Trace:
-    """Counts a minute; minutes the server does not know before the first and after the last are cut off."""
+    """Counts a minute; minutes the server does not know before the first and after the last are cut off, those between
+    are taken as silence, and the name says how many."""
     if len(answer.series) != 1:
         raise UsageError(
             f"{query!r} has {len(answer.series)} series and one is needed: "
@@ -53,10 +55,13 @@ def trace_of(answer: Answer, query: str, start: float, end: float) -> Trace:
     rates: Floats = np.full(round((end - start) / STEP_S) + 1, np.nan)
     for at, value in answer.series[0][1]:
         slot = round((at - start) / STEP_S)
-        if 0 <= slot < rates.size and math.isfinite(value) and value >= 0:
+        if value < 0:
+            raise UsageError(f"{query!r} gives {value:g}: a load is never negative; is it a rate of a counter?")
+        if 0 <= slot < rates.size and math.isfinite(value):
             rates[slot] = value
     known = np.nonzero(np.isfinite(rates))[0]
     if known.size < 10:
         raise UsageError(f"{query!r} has {known.size} minutes of values: a backtest needs 10 or more.")
     cut = rates[known[0] : known[-1] + 1]
-    return Trace("prometheus", Kind.REAL, STEP_S, np.nan_to_num(cut) * STEP_S)
+    name = with_missing("prometheus", cut.size - known.size, cut.size, "minutes")
+    return Trace(name, Kind.REAL, STEP_S, np.nan_to_num(cut) * STEP_S)

@@ -13,7 +13,10 @@ import pytest
 from typer.testing import CliRunner
 
 from opsconsole.cli import app
+from opsconsole.commands.forecast_source import read_history
+from opsconsole.commands.forecast_text import number
 from opsconsole.errors import UsageError
+from opsconsole.simulate.importers import read_trace
 
 run = CliRunner()
 
@@ -57,15 +60,36 @@ def test_json_is_complete_and_near_the_truth(tmp_path: Path) -> None:
 def test_nothing_later_than_the_moment_asked_for_is_read(tmp_path: Path) -> None:
     calm, wild = trace(tmp_path / "a.csv"), tmp_path / "b.csv"
     lines = calm.read_text().splitlines()
+    wrong = tmp_path / "c.csv"
     wild.write_text("\n".join([*lines[: 1 + 4 * 360], "14400,99999,1", "this is no row"]) + "\n")
+    wrong.write_text("\n".join([*lines[: 1 + 4 * 360], "14400,-3,many"]) + "\n")
     outputs = [
         json.loads(run.invoke(app, ["forecast", str(p), "--at", "14400", "--output", "json"]).output)
-        for p in (calm, wild)
+        for p in (calm, wild, wrong)
     ]
     for said in outputs:
         said.pop("source")
-    assert outputs[0] == outputs[1]
+    assert outputs[0] == outputs[1] == outputs[2]
     assert outputs[0]["at"] == 14400.0
+
+
+def test_a_spreadsheets_mark_before_the_first_name_is_no_part_of_it(tmp_path: Path) -> None:
+    plain = trace(tmp_path / "a.csv", minutes=20)
+    marked = tmp_path / "b.csv"
+    marked.write_bytes(b"\xef\xbb\xbf" + plain.read_bytes())
+    assert np.array_equal(
+        read_history(str(marked), "requests").series.values, read_history(str(plain), "requests").series.values
+    )
+    assert np.array_equal(read_trace(marked).requests, read_trace(plain).requests)
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [(0.0, "0"), (0.12345, "0.123"), (999.9, "1e+03"), (1234.5, "1234"), (12345678.0, "12345678"), (3e15, "3e+15")],
+)
+def test_a_number_fits_its_column_whatever_its_size(value: float, shown: str) -> None:
+    assert number(value) == shown
+    assert len(number(1.7e308)) < 10
 
 
 def test_rolling_writes_every_origin_lead_and_quantile(tmp_path: Path) -> None:
@@ -121,6 +145,8 @@ def test_a_bad_trace_is_refused_by_name_and_row(rows: str, says: str, tmp_path: 
         (["--rolling", "--step", "5s"], "10s or more"),
         (["--step", "25s"], "no whole multiple"),
         (["--time-scale", "0"], "above 0"),
+        (["--time-scale", "1e9"], "give 360 or less"),
+        (["--pool", "chat"], "--pool is for an agent's database"),
     ],
 )
 def test_an_impossible_wish_is_refused_with_what_is_possible(arguments: list[str], says: str, tmp_path: Path) -> None:

@@ -69,6 +69,10 @@ def test_request_by_request_answers_with_the_same_record(load: Path) -> None:
         pytest.param(("--target", "lots"), "is no share", id="target"),
         pytest.param(("--scale", "-1"), "must be above 0", id="scale"),
         pytest.param(("--fleet", "0"), "must be 1 or more", id="fleet"),
+        pytest.param(("--fleet", "1e9"), "more than the 10,000 replicas", id="endless fleet"),
+        pytest.param(("--scale", "1e9"), "replicas at its peak: give a smaller --scale", id="endless demand"),
+        pytest.param(("--html", "/no/such/folder/x.html"), "there is no folder /no/such/folder", id="page"),
+        pytest.param(("--cache", "/dev/null/x"), "--cache /dev/null/x cannot be used", id="drawer"),
         pytest.param(("--window", "5s"), "give FROM,TO", id="window"),
         pytest.param(("--window", "0s,60s"), "needs 600 s or more", id="too short"),
         pytest.param(("--output", "csv"), "give table or json", id="output"),
@@ -108,6 +112,13 @@ def test_a_bad_row_is_told_in_the_same_words_by_a_forecast(tmp_path: Path, rows:
     with pytest.raises(UsageError) as said:
         read_history(str(path), "requests")
     assert str(said.value) == str(told.value)
+
+
+def test_a_trace_whose_scored_part_is_silent_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "early.csv"
+    path.write_text("t_seconds,requests\n" + "".join(f"{10 * i},{int(i == 0)}\n" for i in range(100)))
+    with pytest.raises(UsageError, match="early holds no requests in the last 60 %"):
+        run("backtest", str(path), "--policy", "static")
 
 
 def test_a_long_trace_request_by_request_names_the_limit() -> None:

@@ -52,6 +52,12 @@ def test_columns_of_clients_are_rates_that_add_up(tmp_path: Path) -> None:
     assert trace.requests.tolist() == [450.0, 600.0]
 
 
+def test_bins_that_were_not_recorded_are_silence_and_the_name_says_how_many(tmp_path: Path) -> None:
+    trace = read_trace(write(tmp_path / "a.recon.csv", "t_seconds,requests\n0,5\n10,5\n20,5\n50,5\n60,5\n"))
+    assert trace.requests.tolist() == [5, 5, 5, 0, 0, 5, 5]
+    assert trace.label == "a.recon (2 of 7 bins missing, taken as silence) [RECON]"
+
+
 AZURE = "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:17:03.9799600,4808,10\n2023-11-16 18:17:14.0,110,0\n"
 BURST = "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n5,ChatGPT,472,18,490,Conversation log\n"
 BURST += "45,GPT-4,1087,230,1317,API log\n"
@@ -123,6 +129,9 @@ def test_a_servegen_directory_is_re_created_with_its_rates_and_lengths(tmp_path:
             "t_seconds,prompt_tokens,output_tokens\n0,-5,1\n",
             "row 1: a count of -5 must not be negative",
             id="negative tokens",
+        ),
+        pytest.param(
+            "t_seconds,prompt_tokens,output_tokens\n0,1e18,1\n", r"row 1: 1e\+18 tokens are no request", id="no request"
         ),
         pytest.param('{"timestamp": 1}\n', "line 1: .* is no request", id="broken JSON line"),
     ],

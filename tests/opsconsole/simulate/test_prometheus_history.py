@@ -19,6 +19,7 @@ def test_rates_become_counts_a_minute_from_the_first_known_to_the_last() -> None
     assert trace.requests.size == 17
     assert trace.requests[0] == 5.0 * 60
     assert trace.requests[7] == 0.0  # a hole inside is no traffic seen
+    assert trace.name == "prometheus (2 of 17 minutes missing, taken as silence)"
 
 
 @pytest.mark.parametrize(
@@ -26,6 +27,7 @@ def test_rates_become_counts_a_minute_from_the_first_known_to_the_last() -> None
     [
         pytest.param(Answer(()), "has 0 series and one is needed: is the name right", id="nothing"),
         pytest.param(Answer((({"a": "1"}, ()), ({"a": "2"}, ()))), r"put sum\(", id="several"),
+        pytest.param(Answer((({}, (*points(0, 20), (1200.0, -1.0))),)), "gives -1: a load is never", id="negative"),
         pytest.param(Answer((({}, points(0, 5)),)), "has 5 minutes of values", id="too few"),
     ],
 )

@@ -40,6 +40,17 @@ def test_a_cell_is_run_once_for_the_same_inputs(found: Stage, tmp_path: Path) ->
     assert first.point.gpu_hours > 0
 
 
+@pytest.mark.parametrize("text", ["", '{"inputs": {}, "outc', '{"inputs": {}}', "[]"])
+def test_a_cell_that_was_cut_short_on_the_disk_is_run_again(found: Stage, tmp_path: Path, text: str) -> None:
+    bench = Bench(found, 120.0, SloBounds(), drawer=Drawer(tmp_path))
+    first = bench.cell("static")
+    (file,) = tmp_path.iterdir()
+    whole = file.read_text()
+    file.write_text(text)
+    assert bench.cell("static").outcome == first.outcome
+    assert file.read_text() == whole
+
+
 def test_code_versions_differ_by_what_can_change_a_figure() -> None:
     assert code_version("keda-epp") == code_version("kpa")
     assert code_version("reactive") != code_version("keda-epp")
