@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any
 
 from starlette.applications import Starlette
@@ -22,10 +22,14 @@ from starlette.routing import Route
 from opsconsole.client.demo_agent import DemoAgent
 from opsconsole.client.demo_extras import FINDINGS, budgets, log_of, prefixes
 from opsconsole.client.demo_views import forecasts
+from opsconsole.client.telling import Telling, Topic
 from opsconsole.clock import Clock, SystemClock
-from opsconsole.domain.records import FleetSnapshot, HoldView
+from opsconsole.domain.beside import JOURNAL_KEPT, event
+from opsconsole.domain.records import FleetSnapshot, HoldView, JournalEntry
 from opsconsole.domain.wire import dumps, to_json
 from opsconsole.errors import OpsConsoleError, PlanRefused
+
+SELDOM_S = 5.0  # between two looks at what a stream tells and takes long to find
 
 
 class DemoApi:
@@ -72,12 +76,42 @@ class DemoApi:
 
     async def _events(self, request: Request) -> AsyncIterator[str]:
         last = -1
-        while not await request.is_disconnected():
-            snapshot = self._agent.advance()
-            if snapshot.tick != last:
-                last = snapshot.tick
-                yield f"data: {dumps(snapshot)}\n\n"
-            await self._clock.sleep(self._agent.interval)
+        telling = Telling(self._topics(), request.query_params.get("with", "").split(","))
+        try:
+            while not await request.is_disconnected():
+                snapshot = self._agent.advance()
+                if snapshot.tick != last:
+                    last = snapshot.tick
+                    yield await telling.before(snapshot.at) + event("", dumps(snapshot))
+                await self._clock.sleep(self._agent.interval)
+        finally:
+            await telling.close()
+
+    def _topics(self) -> dict[str, Topic]:
+        """What a stream tells beside its ticks; the journal from where this reader was told it last."""
+        agent, last = self._agent, 0
+
+        async def journal() -> list[JournalEntry]:
+            nonlocal last
+            found = [entry for entry in agent.journal if entry.seq > last][-JOURNAL_KEPT:]
+            last = found[-1].seq if found else last
+            return found
+
+        def topic(read: Callable[[], Iterable[Any]], every_s: float = 0.0) -> Topic:
+            async def ask() -> list[Any]:
+                return list(read())
+
+            return Topic(ask, every_s)
+
+        return {
+            "alerts": topic(agent.alerts),
+            "journal": Topic(journal, adds=True),
+            "decisions": topic(agent.decided.values),
+            "holds": topic(lambda: agent.holds),
+            "forecasts": topic(lambda: forecasts(agent.world, agent.seed, agent.hindsight), SELDOM_S),
+            "prefixes": topic(lambda: prefixes(agent.world), SELDOM_S),
+            "findings": topic(lambda: FINDINGS, SELDOM_S),
+        }
 
     async def _history(self, request: Request) -> Response:
         query = request.query_params

@@ -9,15 +9,19 @@ caller's back.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import getpass
+import json
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar, cast
 
 import httpx
 
+from opsconsole.client.socket_stream import opened
 from opsconsole.client.through_cluster import SCHEME, ThroughCluster, service_address
+from opsconsole.domain.beside import TOLD, TOPICS, EventReader, Turn
 from opsconsole.domain.records import (
     AlertView,
     DecisionView,
@@ -43,13 +47,13 @@ class AgentReader:
         cluster = address.startswith(SCHEME)
         if not path:
             token = token or os.environ.get("OPSCONSOLE_TOKEN")
-        headers = {"x-opsconsole-who": who or _login()}
+        self._headers = {"x-opsconsole-who": who or _login()}
         if token:
-            headers["authorization"] = f"Bearer {token}"
+            self._headers["authorization"] = f"Bearer {token}"
         self._http = httpx.AsyncClient(
             base_url="http://agent" if path or cluster else address.rstrip("/"),
             transport=_transport(address, path),
-            headers=headers,
+            headers=self._headers,
             timeout=httpx.Timeout(READ_S, connect=CONNECT_S),
             verify=verify,
             trust_env=path is None,
@@ -72,15 +76,43 @@ class AgentReader:
 
     async def stream(self) -> AsyncIterator[FleetSnapshot]:
         """Every new tick as it is made; a slow reader is given the newest and skips the rest."""
+        async with contextlib.aclosing(self.follow(())) as turns:
+            async for turn in turns:
+                yield turn.snapshot
+
+    async def follow(self, topics: Sequence[str]) -> AsyncGenerator[Turn]:
+        """Every new tick with what else changed of these topics; which of them the agent tells is in each turn."""
+        told: frozenset[str] = frozenset()
+        beside: dict[str, tuple[Any, ...]] = {}
+        async with contextlib.aclosing(self._events(f"/v1/stream?with={','.join(topics)}")) as events:
+            async for name, text in events:
+                if not name:
+                    yield Turn(await self._piecemeal(text), beside, told)
+                    beside = {}
+                elif name == TOLD:
+                    told = frozenset(self._listed(text))
+                elif name in told:
+                    beside[name] = tuple(self._record(TOPICS[name], item) for item in self._listed(text))
+
+    async def _events(self, target: str) -> AsyncGenerator[tuple[str, str]]:
+        """Name and text of each event; over a socket by the lean way, where it answers as it should."""
+        reader, path = EventReader(), socket_path(self.address)
         try:
-            async with self._http.stream("GET", "/v1/stream", timeout=httpx.Timeout(None, connect=CONNECT_S)) as reply:
+            if path:
+                async with opened(path, target, self._headers, CONNECT_S) as pieces:
+                    if pieces is not None:
+                        async for piece in pieces:
+                            for found in reader.feed(piece):
+                                yield found
+                        return
+            async with self._http.stream("GET", target, timeout=httpx.Timeout(None, connect=CONNECT_S)) as reply:
                 if reply.status_code != 200:
                     await reply.aread()
                     self._raise(reply)
-                async for line in reply.aiter_lines():
-                    if line.startswith("data:"):
-                        yield await self._piecemeal(line[5:])
-        except httpx.HTTPError as error:
+                async for piece in reply.aiter_bytes():
+                    for found in reader.feed(piece):
+                        yield found
+        except (httpx.HTTPError, OSError) as error:
             raise self._gone(error) from error
 
     async def history(
@@ -171,6 +203,16 @@ class AgentReader:
             return cast("FleetSnapshot", end.value)
         except WireError as error:
             raise AgentUnavailable(f"{self.address} sent a FleetSnapshot that cannot be read: {error}") from error
+
+    def _listed(self, text: str) -> list[Any]:
+        """A list of JSON."""
+        try:
+            found = json.loads(text)
+        except ValueError as error:
+            raise AgentUnavailable(f"{self.address} sent an event that cannot be read: {error}") from error
+        if not isinstance(found, list):
+            raise AgentUnavailable(f"{self.address} sent an event that is no list.")
+        return found
 
     def _record(self, kind: type[T], data: Any) -> T:
         try:

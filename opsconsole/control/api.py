@@ -11,13 +11,14 @@ import asyncio
 import json
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from opsconsole.client.telling import Telling, Topic
 from opsconsole.control.access import Caller, Forbidden, Unauthorised, caller_of, need
 from opsconsole.control.long_budget import LongBudget
 from opsconsole.control.loop import Loop
@@ -26,7 +27,8 @@ from opsconsole.control.orders import Orders
 from opsconsole.control.passing import Passing
 from opsconsole.control.past_forecast import forecasts_then
 from opsconsole.control.settings import Role, Token
-from opsconsole.domain.records import ForecastView, PrefixView
+from opsconsole.domain.beside import JOURNAL_KEPT, event
+from opsconsole.domain.records import ForecastView, JournalEntry, PrefixView
 from opsconsole.domain.wire import to_json
 from opsconsole.errors import OpsConsoleError, PlanRefused, UsageError
 from opsconsole.history.reader import Reader
@@ -34,6 +36,7 @@ from opsconsole.history.reader import Reader
 log = logging.getLogger(__name__)
 BODY_LIMIT = 64 * 1024
 STALE_TICKS = 10.0  # intervals without a tick before the agent says it is not ready
+SELDOM_S = 5.0  # between two looks at what a stream tells and takes long to find
 LONGEST_HISTORY, LONGEST_LOG = 5000, 2000
 JSON_TYPE = "application/json"
 
@@ -118,11 +121,40 @@ class Api:
         return Response(self._loop.feed.text, media_type=JSON_TYPE)
 
     async def _stream(self, request: Request, caller: Caller) -> Response:
+        telling = Telling(self._topics(), request.query_params.get("with", "").split(","))
+
         async def events() -> AsyncIterator[str]:
-            async for text in self._loop.feed.follow():
-                yield f"data: {text}\n\n"
+            try:
+                async for text in self._loop.feed.follow():
+                    newest = self._loop.feed.newest
+                    yield await telling.before(newest.at if newest is not None else 0.0) + event("", text)
+            finally:
+                await telling.close()
 
         return StreamingResponse(events(), media_type="text/event-stream", headers={"cache-control": "no-store"})
+
+    def _topics(self) -> dict[str, Topic]:
+        """What a stream tells beside its ticks; the journal from where this reader was told it last."""
+        last: int | None = None
+
+        async def journal() -> Sequence[JournalEntry]:
+            nonlocal last
+            found = await self._read(lambda reader: reader.journal(after=last, limit=JOURNAL_KEPT))
+            last = found[-1].seq if found else last
+            return cast("Sequence[JournalEntry]", found)
+
+        async def prefixes() -> Sequence[PrefixView]:
+            return () if self._prefixes_of is None else await self._prefixes_of()
+
+        return {
+            "alerts": _at_once(lambda: self._loop.alerts.views()),
+            "journal": Topic(journal, adds=True),
+            "decisions": _at_once(lambda: self._loop.feed.decisions),
+            "holds": _at_once(self._orders.holds),
+            "forecasts": _at_once(self._forecasts, SELDOM_S),
+            "prefixes": Topic(prefixes, SELDOM_S),
+            "findings": Topic(lambda: asyncio.to_thread(self._findings), SELDOM_S),
+        }
 
     async def _history(self, request: Request, caller: Caller) -> Response:
         at, since, until, step = (_number(request, name) for name in ("at", "since", "until", "step"))
@@ -228,6 +260,15 @@ class Api:
             return ask(self._reader)
 
         return await asyncio.to_thread(work)
+
+
+def _at_once(read: Callable[[], Sequence[Any]], every_s: float = 0.0) -> Topic:
+    """A topic that nobody has to wait for."""
+
+    async def ask() -> Sequence[Any]:
+        return read()
+
+    return Topic(ask, every_s)
 
 
 def _items(records: Sequence[Any]) -> Response:

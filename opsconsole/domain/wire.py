@@ -63,14 +63,13 @@ def loads_by_parts(kind: type[T], text: str) -> Generator[None, None, T]:
     For a reader that has something more urgent to do meanwhile: a tick of a thousand replicas takes long to read.
     """
     wanted: Any = kind
-    hints = typing.get_type_hints(wanted)
-    known = {item.name for item in dataclasses.fields(wanted)}
+    hints = _hints(wanted)
     given: dict[str, Any] = {}
     reader = _Reader(text)
     try:
         for name in reader.names():
             args = typing.get_args(hints.get(name))
-            if name not in known:
+            if name not in hints:
                 reader.value()
             elif len(args) == 2 and args[1] is Ellipsis and reader.is_at("["):
                 read, items = _decoder(args[0]), []
@@ -85,6 +84,13 @@ def loads_by_parts(kind: type[T], text: str) -> Generator[None, None, T]:
         raise
     except (ValueError, TypeError) as error:
         raise WireError(f"{wanted.__name__}: {error}") from error
+
+
+@functools.cache
+def _hints(kind: Any) -> dict[str, Any]:
+    """The annotation of each field of a record; working them out costs as much as reading a small one."""
+    found = typing.get_type_hints(kind)
+    return {item.name: found[item.name] for item in dataclasses.fields(kind)}
 
 
 class _Reader:
@@ -289,9 +295,8 @@ def _tuple_decoder(args: tuple[Any, ...]) -> Decode:
     return decode
 
 
-def _record_decoder(kind: type[Any]) -> Decode:
-    hints = typing.get_type_hints(kind)
-    readers = {item.name: _decoder(hints[item.name]) for item in dataclasses.fields(kind)}
+def _record_decoder(kind: Any) -> Decode:
+    readers = {name: _decoder(hint) for name, hint in _hints(kind).items()}
 
     def decode(data: Any) -> Any:
         given = {name: readers[name](item) for name, item in _must(data, dict).items() if name in readers}

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from opsconsole.clock import Clock
-from opsconsole.domain.records import FleetSnapshot, JournalEntry
+from opsconsole.domain.beside import JOURNAL_KEPT, TOPICS, Turn
+from opsconsole.domain.records import JournalEntry
 from opsconsole.errors import OpsConsoleError
 from opsconsole.tui.world import Link, LinkState, Trends, World
 
@@ -22,9 +23,8 @@ if TYPE_CHECKING:
     from opsconsole.client.agent import AgentClient
 
 BACKOFF = (0.2, 0.5, 1.0, 2.0, 3.0, 5.0)
-JOURNAL_KEPT = 500
 HISTORY_S, HISTORY_STEP_S, HISTORY_KEPT = 3600.0, 15.0, 240
-SLOW_S = 5.0  # forecasts, decisions, holds
+SLOW_S = 5.0  # between two questions for what the agent does not tell by itself
 SLOWER_S = 60.0  # budgets of weeks, which the agent sums up from minutes
 BACKFILL_REPLICAS = 100  # above this, the small charts fill up as time goes on instead
 
@@ -77,28 +77,33 @@ class Feed:
             self.client = None
 
     async def _follow(self, client: AgentClient) -> None:
-        beside = [asyncio.create_task(work) for work in (self._side(client), self._weeks(client))]
+        beside = [asyncio.create_task(work) for work in (self._quietly(self._backfill(client)), self._weeks(client))]
+        untold: set[str] | None = None
         try:
-            async for snapshot in client.stream():
-                self._take(snapshot)
+            async with contextlib.aclosing(client.follow(tuple(TOPICS))) as turns:
+                async for turn in turns:
+                    if untold is None and (untold := {*TOPICS} - turn.told):
+                        beside.append(asyncio.create_task(self._ask(client, untold)))
+                    self._take(turn)
         finally:
             for task in beside:
                 task.cancel()
             await asyncio.gather(*beside, return_exceptions=True)
 
-    def _take(self, snapshot: FleetSnapshot) -> None:
-        world = self.world
+    def _take(self, turn: Turn) -> None:
+        """A tick and all that came with it, in one change of the world."""
+        world, snapshot = self.world, turn.snapshot
         if world.snapshot is not None and snapshot.tick < world.snapshot.tick and snapshot.at < world.snapshot.at:
             world = replace(world, trends=Trends(), history=(), journal=())  # another agent, or one that started anew
         world.trends.add(snapshot)
         history = world.history
         if not history or snapshot.at - history[-1].at >= HISTORY_STEP_S:
             history = (*history[-HISTORY_KEPT + 1 :], replace(snapshot, replicas=()))
-        link = world.link
+        now, link = self._clock.now(), world.link
         if link.state is not LinkState.LIVE:
-            link = Link(LinkState.LIVE, link.address, "", self._clock.now())
-        now = self._clock.now()
-        self.world = replace(world, snapshot=snapshot, received_at=now, link=link, history=history)
+            link = Link(LinkState.LIVE, link.address, "", now)
+        news = changed(world, turn.beside)
+        self.world = replace(world, snapshot=snapshot, received_at=now, link=link, history=history, **news)
         self._changed()
 
     def _lost(self, why: str) -> None:
@@ -108,33 +113,27 @@ class Feed:
         self.world = replace(self.world, link=Link(state, link.address, why, since))
         self._changed()
 
-    async def _side(self, client: AgentClient) -> None:
-        """What is not in the snapshot: journal and alerts often, the rest seldom."""
-        await self._quietly(self._backfill(client))
-        slow_at = float("-inf")
+    async def _ask(self, client: AgentClient, untold: set[str]) -> None:
+        """What an agent of an older version does not tell by itself."""
+        ways: dict[str, Callable[[], Awaitable[tuple[Any, ...]]]] = {
+            "alerts": client.alerts,
+            "journal": lambda: client.journal(after=self._last_seq(), limit=JOURNAL_KEPT),
+            "decisions": client.decisions,
+            "forecasts": client.forecast,
+            "holds": client.holds,
+            "prefixes": client.prefixes,
+            "findings": client.findings,
+        }
         while True:
-            changes: dict[str, Any] = {}
-            with contextlib.suppress(OpsConsoleError):
-                changes["alerts"] = await client.alerts()
-            with contextlib.suppress(OpsConsoleError):
-                last = self.world.journal[-1].seq if self.world.journal else None
-                new = await client.journal(after=last, limit=JOURNAL_KEPT)
-                if new:
-                    changes["journal"] = merged(self.world.journal, new)
-            if self._clock.monotonic() - slow_at >= SLOW_S:
-                slow_at = self._clock.monotonic()
-                for name, ask in (
-                    ("decisions", client.decisions),
-                    ("forecasts", client.forecast),
-                    ("holds", client.holds),
-                    ("prefixes", client.prefixes),
-                ):
-                    with contextlib.suppress(OpsConsoleError):
-                        changes[name] = await ask()
+            found: dict[str, tuple[Any, ...]] = {}
+            for name in untold:
                 with contextlib.suppress(OpsConsoleError):
-                    changes["findings"] = await client.findings()
-            self._update(changes)
-            await self._clock.sleep(1.0)
+                    found[name] = await ways[name]()
+            self._update(found)
+            await self._clock.sleep(SLOW_S)
+
+    def _last_seq(self) -> int | None:
+        return self.world.journal[-1].seq if self.world.journal else None
 
     async def _weeks(self, client: AgentClient) -> None:
         """Budgets of weeks; a first answer may take the agent seconds, so nothing else waits for it."""
@@ -144,10 +143,9 @@ class Feed:
                 self._update({"budgets": await client.budgets()})
             await self._clock.sleep(SLOWER_S)
 
-    def _update(self, changes: dict[str, Any]) -> None:
-        real = {name: value for name, value in changes.items() if getattr(self.world, name) != value}
-        if real:
-            self.world = replace(self.world, **real)
+    def _update(self, found: Mapping[str, tuple[Any, ...]]) -> None:
+        if news := changed(self.world, found):
+            self.world = replace(self.world, **news)
             self._changed()
 
     async def _backfill(self, client: AgentClient) -> None:
@@ -168,6 +166,12 @@ class Feed:
     async def _quietly(self, work: Awaitable[None]) -> None:
         with contextlib.suppress(OpsConsoleError):
             await work
+
+
+def changed(world: World, found: Mapping[str, tuple[Any, ...]]) -> dict[str, Any]:
+    """Of what was found, what the world does not hold yet; journal entries are added to those it has."""
+    news = {name: merged(world.journal, items) if name == "journal" else items for name, items in found.items()}
+    return {name: items for name, items in news.items() if getattr(world, name) != items}
 
 
 def merged(old: tuple[JournalEntry, ...], new: tuple[JournalEntry, ...]) -> tuple[JournalEntry, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import ssl
 import stat
@@ -128,6 +129,41 @@ async def test_the_stream_gives_every_tick_to_a_quick_reader(make_stage: Make) -
                 break
             await stage.loop.tick()
         assert [s.tick for s in seen] == [1, 2, 3]
+
+
+async def test_the_stream_tells_what_changed_beside_its_ticks_and_only_then(make_stage: Make) -> None:
+    stage = await make_stage()
+    await stage.ticks(2)
+    asked = ("journal", "alerts", "decisions", "holds", "unheard")
+    async with (
+        serving(stage) as address,
+        AgentClient(address) as client,
+        contextlib.aclosing(client.follow(asked)) as turns,
+    ):
+        first = await anext(turns)
+        assert first.told == {"journal", "alerts", "decisions", "holds"}
+        assert first.beside == {
+            "journal": await client.journal(), "decisions": await client.decisions(), "alerts": (), "holds": (),
+        }  # fmt: skip
+        await stage.loop.tick()
+        second = await anext(turns)
+        assert second.snapshot.tick == first.snapshot.tick + 1 and "holds" not in second.beside
+        held = await client.hold("pause", "chat", for_s=600.0, note="a launch")
+        await stage.loop.tick()
+        third = await anext(turns)
+        assert third.beside["holds"] == held
+        assert [entry.kind for entry in third.beside["journal"]][:1] == ["mode"]
+
+
+@pytest.mark.parametrize("topics", [(), ("alerts",)])
+async def test_a_stream_over_tcp_is_the_same(make_stage: Make, unused_tcp_port: int, topics: tuple[str, ...]) -> None:
+    stage = await make_stage(listen=Listen("127.0.0.1", unused_tcp_port), tokens=TOKENS)
+    url = f"http://127.0.0.1:{unused_tcp_port}"
+    async with serving(stage), AgentClient(url, token="read-secret") as client:
+        async with contextlib.aclosing(client.follow(topics)) as turns:
+            turn = await anext(turns)
+        assert (turn.snapshot, turn.told) == (stage.loop.feed.newest, frozenset(topics))
+        assert turn.beside == dict.fromkeys(topics, ())
 
 
 async def test_the_stream_ends_when_the_agent_does(make_stage: Make) -> None:

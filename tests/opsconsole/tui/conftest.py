@@ -7,7 +7,7 @@ waits for ever, so a test that wants another tick pushes it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC
 from typing import Any
@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from opsconsole.clock import ManualClock
+from opsconsole.domain.beside import Turn
 from opsconsole.domain.records import (
     AlertView,
     Buckets,
@@ -262,17 +263,19 @@ class PretendAgent:
     refuse_intent: OpsConsoleError | None = None
     refuse_log: OpsConsoleError | None = None
     warnings: tuple[str, ...] = ()
-    pushed: asyncio.Queue[FleetSnapshot | OpsConsoleError] = field(default_factory=asyncio.Queue)
+    tells: bool = True  # what changes beside the ticks; an agent of an older version has to be asked
+    pushed: asyncio.Queue[FleetSnapshot | Turn | OpsConsoleError] = field(default_factory=asyncio.Queue)
     closed: bool = False
 
-    async def stream(self) -> AsyncIterator[FleetSnapshot]:
+    async def follow(self, topics: Sequence[str]) -> AsyncGenerator[Turn]:
+        told = frozenset(topics) if self.tells else frozenset()
         if self.world.snapshot is not None:
-            yield self.world.snapshot
+            yield Turn(self.world.snapshot, {name: getattr(self.world, name) for name in told}, told)
         while True:
             item = await self.pushed.get()
             if isinstance(item, OpsConsoleError):
                 raise item
-            yield item
+            yield item if isinstance(item, Turn) else Turn(item, {}, told)
 
     async def snapshot(self) -> FleetSnapshot:
         assert self.world.snapshot is not None

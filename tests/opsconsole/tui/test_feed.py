@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from opsconsole.clock import ManualClock
+from opsconsole.domain.beside import TOPICS, Turn
 from opsconsole.domain.records import BudgetView, FleetSnapshot, Interval
 from opsconsole.errors import AgentUnavailable
 from opsconsole.tui.feed import SLOW_S, Feed, merged
@@ -42,6 +43,39 @@ async def test_a_feed_fills_the_world_and_lets_go_at_the_end(agent: Any) -> None
     await asyncio.gather(task, return_exceptions=True)
     await feed.close()
     assert agent.closed and LinkState.LIVE in states
+
+
+async def test_what_changes_beside_a_tick_comes_with_it_and_is_one_change(
+    agent: Any, make_snapshot: Callable[..., FleetSnapshot]
+) -> None:
+    feed, states, task = start(agent, ManualClock(AT))
+    await settle()
+    before, times = feed.world, len(states)
+    news = replace(agent.world.journal[-1], seq=99)
+    agent.pushed.put_nowait(
+        Turn(make_snapshot(tick=8, at=AT + 1), {"alerts": (), "journal": (news,)}, frozenset(TOPICS))
+    )
+    await settle()
+    assert len(states) == times + 1
+    assert feed.world.alerts == () and feed.world.journal == (*before.journal, news)
+    assert feed.world.decisions is before.decisions
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_an_agent_of_an_older_version_is_asked_for_what_it_does_not_tell(agent: Any) -> None:
+    agent.tells = False
+    clock = ManualClock(AT)
+    feed, _, task = start(agent, clock)
+    await settle()
+    world = feed.world
+    assert all(getattr(world, name) == getattr(agent.world, name) for name in TOPICS)
+    agent.world = replace(agent.world, alerts=(), journal=(*agent.world.journal, replace(world.journal[0], seq=99)))
+    await clock.advance(SLOW_S)
+    await settle()
+    assert feed.world.alerts == () and feed.world.journal == agent.world.journal
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
 
 
 async def test_budgets_of_weeks_come_when_all_else_has(agent: Any) -> None:
