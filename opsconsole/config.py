@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
+from opsconsole.config_pool import PoolTable
 from opsconsole.config_values import Headers, Seconds, Share, Table, Words, seconds, share
 from opsconsole.errors import ConfigError
 
@@ -37,49 +38,6 @@ class SloTable(Table):
     def _has_a_bound(self) -> SloTable:
         if self.ttft is None and self.tpot is None:
             raise ValueError("give at least one bound, ttft or tpot")
-        return self
-
-
-class CapacityTable(Table):
-    """What one replica serves inside the SLO, where it was measured before."""
-
-    requests: float | None = Field(default=None, gt=0)  # per second
-    prompt_tokens: float | None = Field(default=None, gt=0)
-    output_tokens: float | None = Field(default=None, gt=0)
-    prompt_share: float | None = Field(default=None, ge=0, le=1)  # of a replica's time that prompts take
-
-
-class PoolTable(Table):
-    """[pool.NAME]: what a pool is, where its replicas are, and what may be done to it."""
-
-    model: str | None = None
-    minimum: int = Field(default=1, ge=0)
-    maximum: int = Field(default=10, ge=0)
-    slo: Words = ()
-    targets: Words = ()
-    selector: str | None = None  # pods
-    target: str | None = None  # the workload that is scaled, such as deployment/vllm; its pods are the replicas
-    port: int | None = Field(default=None, ge=1, le=65535)  # of the engine in a pod, where the pod does not say
-    namespace: str | None = None
-    policy: str = "predictive"
-    cold_start: Seconds = 120.0  # until one has been seen
-    step_up: int | None = Field(default=None, ge=1)
-    step_down: int | None = Field(default=1, ge=1)
-    stabilise_up: Seconds = 0.0
-    stabilise_down: Seconds = 300.0
-    drains_at_once: int = Field(default=1, ge=1)
-    drain_deadline: Seconds = 60.0
-    to_zero_after: Seconds | None = None
-    gpus_per_replica: int | None = Field(default=None, ge=1)
-    gpu_price_per_hour: float | None = Field(default=None, ge=0)
-    capacity: CapacityTable | None = None
-    via: Literal["scale", "hpa", "keda"] = "scale"
-    role: Literal["prefill", "decode"] | None = None
-
-    @model_validator(mode="after")
-    def _is_possible(self) -> PoolTable:
-        if self.minimum > self.maximum:
-            raise ValueError(f"minimum {self.minimum} is above maximum {self.maximum}: raise maximum or lower minimum")
         return self
 
 

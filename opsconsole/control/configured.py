@@ -16,10 +16,11 @@ from typing import Any
 from opsconsole.act.board import Board
 from opsconsole.clock import Clock
 from opsconsole.cluster.api import connect, own_namespace
-from opsconsole.config import ActTable, Config, Loaded, NotifyTable, PoolTable, TokenTable, load
+from opsconsole.config import ActTable, Loaded, NotifyTable, TokenTable, load
 from opsconsole.control.agent import Build, Parts
 from opsconsole.control.alerts import RULES
 from opsconsole.control.clusters import cluster_parts, place_of, workloads
+from opsconsole.control.configured_pool import pool_settings, slos_of
 from opsconsole.control.credentials import fetch_options, named, secret, where
 from opsconsole.control.settings import (
     AgentSettings,
@@ -32,7 +33,7 @@ from opsconsole.control.settings import (
     Role,
     Token,
 )
-from opsconsole.domain.fleet import PoolSpec, SloSpec
+from opsconsole.domain.fleet import PoolSpec
 from opsconsole.errors import ConfigError
 from opsconsole.observe.kube import KubeOptions, KubeTargets
 from opsconsole.observe.kube_pods import PodRules
@@ -52,8 +53,6 @@ from opsconsole.observe.targets import (
     without_login,
 )
 from policies.registry import names as policy_names
-from policies.situation import CapacityFacts, Limits
-from policies.worth import prompt_share
 
 ANY_POOL = "default"
 
@@ -63,8 +62,8 @@ def agent_settings(loaded: Loaded, env: Mapping[str, str] | None = None) -> Agen
     config = loaded.config
     agent, act = config.agent, config.act
     _check_names(loaded)
-    pools = tuple(_pool(name, table, config, loaded) for name, table in config.pool.items())
-    usual = PoolSettings(PoolSpec(ANY_POOL, slos=_slos(config, tuple(config.slo))))
+    pools = tuple(pool_settings(name, table, loaded) for name, table in config.pool.items())
+    usual = PoolSettings(PoolSpec(ANY_POOL, slos=slos_of(config, tuple(config.slo))))
     return AgentSettings(
         data_dir=agent.data_dir or default_data_dir(os.environ if env is None else env),
         fleet=agent.fleet,
@@ -113,34 +112,6 @@ def _check_names(loaded: Loaded) -> None:
             raise ConfigError(f"{where(loaded, key)}: {key}: give the pool's target as well, what {pool.via} scales.")
 
 
-def _pool(name: str, table: PoolTable, config: Config, loaded: Loaded) -> PoolSettings:
-    limits = Limits(
-        minimum=table.minimum,
-        maximum=table.maximum,
-        step_up=table.step_up,
-        step_down=table.step_down,
-        stabilise_up_s=table.stabilise_up,
-        stabilise_down_s=table.stabilise_down,
-        drains_at_once=table.drains_at_once,
-        drain_deadline_s=table.drain_deadline,
-        to_zero_after_s=table.to_zero_after,
-    )
-    problems = limits.problems(measurement_lag_s=2 * config.agent.interval)
-    if problems:
-        raise ConfigError(f"{where(loaded, f'pool.{name}')}: pool.{name}: {problems[0]}.")
-    slos = _slos(config, table.slo or tuple(config.slo))
-    return PoolSettings(
-        spec=PoolSpec(
-            name, table.model, table.minimum, table.maximum, slos, table.gpu_price_per_hour, table.gpus_per_replica
-        ),
-        limits=limits,
-        policy=table.policy,
-        lead_s=table.cold_start,
-        capacity=_capacity(table),
-        role=table.role,
-    )
-
-
 def _budgets(loaded: Loaded) -> Iterator[Budget]:
     """Budgets that can be kept: of pools that exist, each in one at most, and enough for their minimums."""
     config = loaded.config
@@ -156,20 +127,6 @@ def _budgets(loaded: Loaded) -> Iterator[Budget]:
         if least > table.gpus:
             raise ConfigError(f"{at}.gpus: {table.gpus} is less than the {least} that the pools' minimums take.")
         yield Budget(name, table.gpus, table.pools)
-
-
-def _capacity(table: PoolTable) -> CapacityFacts | None:
-    told = table.capacity
-    if told is None:
-        return None
-    share = told.prompt_share
-    if share is None and told.prompt_tokens is not None and told.output_tokens is not None:
-        share = prompt_share(told.prompt_tokens, told.output_tokens)
-    return CapacityFacts(told.requests, told.prompt_tokens, told.output_tokens, prompt_share=share)
-
-
-def _slos(config: Config, names: tuple[str, ...]) -> tuple[SloSpec, ...]:
-    return tuple(SloSpec(name, config.slo[name].ttft, config.slo[name].tpot, config.slo[name].target) for name in names)
 
 
 def _token(table: TokenTable) -> Token:

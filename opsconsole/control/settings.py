@@ -11,6 +11,7 @@ import enum
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from opsconsole.control.hours import Hours
 from opsconsole.domain.fleet import FoldOptions, PoolSpec
 from policies.situation import CapacityFacts, Limits, ScheduleWindow, StepProfile, Thresholds
 
@@ -58,7 +59,8 @@ class PoolSettings:
     thresholds: Thresholds = field(default_factory=Thresholds)
     capacity: CapacityFacts | None = None
     profile: StepProfile | None = None
-    schedule: tuple[ScheduleWindow, ...] = ()
+    schedule: tuple[ScheduleWindow, ...] = ()  # that come once
+    hours: tuple[Hours, ...] = ()  # and those that come back
     role: str | None = None  # prefill, decode
 
     @property

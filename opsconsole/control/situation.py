@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from opsconsole.control.hours import windows
 from opsconsole.control.mode import Holds
 from opsconsole.control.settings import PoolSettings
 from opsconsole.domain.records import (
@@ -74,7 +75,7 @@ def situation_of(snapshot: FleetSnapshot, pool: PoolSettings, around: Surroundin
         frozen_reason=around.frozen_reason,
         thresholds=pool.thresholds,
         profile=pool.profile,
-        schedule=pool.schedule,
+        schedule=(*pool.schedule, *windows(pool.hours, snapshot.at)),
         interval_s=around.interval_s,
         role=pool.role,
         kind=_kind(members),
