@@ -1,9 +1,9 @@
 """Notices that the terminal is gone and ends the application, instead of spinning on a dead input for ever.
 
 It must not touch the screen. The traps: a hung-up terminal reports its end on every poll, which makes an input loop run
-at full speed; the poll here asks for nothing but the hang-up, once a second. A terminal's window that is closed sends
-SIGHUP more than once, and an event loop that ends gives its signals back to what kills: so they are taken from the
-process, not from the loop, and one that comes while we clean up does nothing.
+at full speed; the poll here asks for nothing but the hang-up, seldom, as the thread that reads keys notices it too. A
+terminal's window that is closed sends SIGHUP more than once, and an event loop that ends gives its signals back to what
+kills: so they are taken from the process, not from the loop, and one that comes while we clean up does nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from opsconsole.clock import Clock
 if TYPE_CHECKING:
     from opsconsole.tui.app import ConsoleApp
 
-PERIOD_S = 0.5
+PERIOD_S = 2.0
 
 
 def hung_up(fileno: int) -> bool:
