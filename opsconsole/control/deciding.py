@@ -77,13 +77,17 @@ class Decider:
     def _share(
         self, budget: Budget, asked: Sequence[tuple[Situation, PoolSettings]], answers: dict[str, _Answer]
     ) -> None:
-        """Cap what was decided by what the pools share. A pool whose law failed keeps what it holds."""
+        """Cap what was decided by what the pools share. One that is held, or whose law failed, keeps what it has; the
+        others share what that leaves."""
         mine = [(s, p) for s, p in asked if p.name in budget.pools]
-        decisions = {p.name: answers[p.name].decision for _, p in mine}
         gpus = {p.name: p.spec.gpus_per_replica or 1 for _, p in mine}
-        for name, decision in within([s for s, _ in mine], decisions, budget.gpus, gpus).items():
-            if answers[name].error is None:
-                answers[name] = answers[name]._replace(decision=decision)
+        targets = {p.name: answers[p.name].decision.target for _, p in mine}
+        still = [s for s, p in mine if _is_held(s) or answers[p.name].error is not None]
+        taken = sum(gpus[s.pool] * max(s.want, len(s.replicas), targets[s.pool]) for s in still)
+        free = [s for s, _ in mine if s not in still]
+        decisions = {s.pool: answers[s.pool].decision for s in free}
+        for name, decision in within(free, decisions, max(0, budget.gpus - taken), gpus).items():
+            answers[name] = answers[name]._replace(decision=decision)
 
     def _decided(self, situation: Situation, pool: PoolSettings, answer: _Answer) -> Decided:
         if answer.error is not None:
@@ -123,6 +127,12 @@ class Decider:
             except ValueError as error:
                 problems.append(f"{key}: {error}")
         return tuple(problems)
+
+
+def _is_held(situation: Situation) -> bool:
+    """Whether a person or another owner of the scale says: leave it."""
+    until = situation.paused_until
+    return situation.frozen_reason is not None or (until is not None and situation.now < until)
 
 
 def _key(pool: str, law: str) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -62,6 +64,24 @@ def test_a_law_that_fails_keeps_its_pool_where_it_is_and_its_gpus_from_the_other
     failed, decode = Decider(laws).decide([(situation, broken), hungry("decode")], (Budget("b", 5, SHARED.pools),))
     assert (failed.view.target, failed.error is not None) == (2, True)
     assert decode.view.target == 3
+
+
+@pytest.mark.parametrize("still", [{"paused_until": 2000.0}, {"frozen_reason": "an HPA owns the scale of prefill"}])
+def test_a_pool_that_is_held_gives_nothing_up_to_hungry_neighbours(still: dict[str, Any]) -> None:
+    situation, pool = hungry("prefill")
+    held = replace(situation, want=6, replicas=situation.replicas * 3, **still)
+    for_all = Budget("b", 9, SHARED.pools)
+    asked = [(held, pool), hungry("decode")]
+    prefill, decode = Decider(policy).decide(asked, (for_all,))
+    assert (prefill.view.target, prefill.view.drain) == (6, ())
+    assert decode.view.target == 3 and "3 GPUs" in decode.view.reason
+
+
+def test_a_pool_that_a_pause_found_outside_its_bounds_keeps_what_they_give_it() -> None:
+    situation, pool = hungry("prefill")
+    paused = replace(situation, want=2, paused_until=2000.0, limits=Limits(4, 20))
+    prefill, decode = Decider(policy).decide([(paused, pool), hungry("decode")], (Budget("b", 6, SHARED.pools),))
+    assert (prefill.view.target, decode.view.target) == (4, 2)
 
 
 FILE = """
