@@ -97,8 +97,8 @@ class Acts:
         return tuple(name for act in self.open_of(pool) for name in act.leaving)
 
 
-def gone_words(act: Act, taken: tuple[str, ...]) -> str:
-    """What became of the chosen pods, and whether others went in their place."""
+def gone_words(act: Act, taken: str) -> str:
+    """What became of the chosen pods, and which others went in their place, in words; empty for none."""
     names = ", ".join(d.replica for d in act.drains)
     cut = f", {act.cut} streams cut" if act.cut else ", no stream was cut"
     late = [d.replica for d in act.drains if d.phase is Phase.OVERDUE]
@@ -106,5 +106,5 @@ def gone_words(act: Act, taken: tuple[str, ...]) -> str:
     if late:
         told += f"; {', '.join(late)} did not come to rest before the deadline"
     if taken:
-        told += f"; the cluster took {', '.join(taken)} as well"
+        told += f"; the cluster took {taken} as well"
     return told

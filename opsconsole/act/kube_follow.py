@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from opsconsole.act.drain import Drain, Phase, advance
@@ -33,6 +33,16 @@ LATE = "late"
 USUALLY_S = 300.0  # for a growth to be there, where no start was seen
 STUCK_S = 10.0  # at least: stamps of pods are whole seconds, and a cluster takes some
 SETTLE_S = 10.0
+MARKED_S = 0.5  # from a pod's mark to the write: a controller hears of the two by different ways
+
+
+@dataclass(slots=True)
+class Known:
+    """What this process knows of an act beyond its record; another leader sees it anew."""
+
+    drains: tuple[Drain, ...] | None = None  # how far, between two records
+    marked_at: float | None = None  # the chosen pods, as the cheapest to lose
+    beside: dict[str, int] = field(default_factory=dict)  # streams in pods that are to stay
 
 
 @dataclass(slots=True)
@@ -43,7 +53,7 @@ class Follower:
     of: KubePool
     looker: Looker
     routing: Routing
-    _drains: dict[str, tuple[Drain, ...]] = field(default_factory=dict)  # by plan id: how far, between two records
+    _known: dict[str, Known] = field(default_factory=dict)  # by plan id
     _taken_out: set[tuple[str, str]] = field(default_factory=set)  # plan id and pod
     _kept: set[str] = field(default_factory=set)  # pods of which was told that nothing puts them into service
     _missing_since: float | None = None  # the workload itself
@@ -104,7 +114,7 @@ class Follower:
 
     async def _moved(self, act: Act, look: Look) -> Act:
         if act.uid and act.uid != look.scale.uid:
-            self._drains.pop(act.plan_id, None)
+            self._known.pop(act.plan_id, None)
             words = f"given up: {self.of.workload} was deleted and made anew since"
             return act.ended("failed", words, self.world.clock.now())
         if not act.drains:
@@ -142,12 +152,13 @@ class Follower:
     async def _drained(self, act: Act, look: Look) -> Act:
         """A shrink before its write: look at the streams, and write once all may go."""
         now, sight = self.world.clock.now(), self.world.sight
-        before = self._drains.get(act.plan_id, act.drains)
+        known = self._known_of(act)
+        before = known.drains or act.drains
         if {d.replica for d in before} != {d.replica for d in act.drains}:
             before = act.drains  # some were put back meanwhile
         await self._take_out(act, look)
         drains = tuple(self._look_at(drain, look, now, sight.settle_s) for drain in before)
-        self._drains[act.plan_id] = drains
+        known.drains = drains
         if not all(d.may_remove or d.phase is Phase.GONE for d in drains):
             return self._told(act, drains, now)
         against = self._against(drains, look)
@@ -193,11 +204,12 @@ class Follower:
             await self._restore(act, look)
             moved = f"the scale is at {look.asked} now, not at {act.target + len(act.drains)}"
             return act.ended("failed", f"given up, the world moved: {moved}; its pods are back in service", now)
-        chosen = {d.replica for d in act.drains}
-        against = await self._marked([p for p in look.pods if p.name in chosen and not p.deleting])
+        against = await self._marked(act, look)
         if against is not None:
             await self._restore(act, look)
             return act.ended("failed", f"given up: {against}; its pods are back in service", now)
+        if (at := self._known_of(act).marked_at) is not None and now - at < MARKED_S:
+            return act
         try:
             await self.world.write(self.of, look, act.target)
         except PlanRefused as error:
@@ -213,15 +225,19 @@ class Follower:
         """The act once its scale is written; those that are not to go are remembered, to tell if one of them does."""
         chosen = {d.replica for d in act.drains}
         others = tuple(p.name for p in look.pods if p.name not in chosen and not p.deleting)
+        self._beside(act, others)
         return replace(act, written=True, written_at=now, others=others, detail="shrunk; waiting for the pods to go")
 
-    async def _marked(self, going: Sequence[PodFacts]) -> str | None:
+    async def _marked(self, act: Act, look: Look) -> str | None:
         """Mark the chosen ones as the cheapest to lose; why that is impossible, in words.
 
         Without the mark the controller would take whichever it likes, with the streams of those that were not drained.
+        It hears of pods and of the scale by different watches, so the mark is set a step before the scale is written.
         """
-        if self.of.workload.by_ordinal:
+        if self.of.workload.by_ordinal or self._known_of(act).marked_at is not None:
             return None
+        chosen = {d.replica for d in act.drains}
+        going = [p for p in look.pods if p.name in chosen and not p.deleting]
         try:
             await asyncio.gather(*(self.routing.mark_cheap(pod) for pod in going))
         except KubeError as error:
@@ -229,15 +245,16 @@ class Follower:
                 return str(error)
             if not error.is_missing:
                 raise  # asked again at the next step; one that is gone needs no mark
+        self._known_of(act).marked_at = self.world.clock.now()
         return None
 
     async def _confirmed(self, act: Act, look: Look) -> Act:
         """A shrink after its write: whether the chosen pods went, and who went in their place."""
         now = self.world.clock.now()
         left = [d.replica for d in act.drains if not look.is_leaving(d.replica)]
-        taken = tuple(name for name in act.others if look.is_leaving(name))
+        taken = self._taken(act, look)
         if not left:
-            self._drains.pop(act.plan_id, None)
+            self._known.pop(act.plan_id, None)
             words = gone_words(act, taken)
             await self.world.herald.tell(self.of.workload, look.thing, DRAINED, words)
             return act.ended("done", words, now)
@@ -245,11 +262,35 @@ class Follower:
             return act
         stayed = [pod for name in left if (pod := look.pod(name)) is not None]
         await asyncio.gather(*(self.routing.put_back(pod) for pod in stayed))
-        words = f"{', '.join(left)} stayed and is back in service; the cluster took {', '.join(taken) or 'none yet'}"
+        self._known.pop(act.plan_id, None)
+        words = f"{', '.join(left)} stayed and is back in service; the cluster took {taken or 'none yet'}"
         return act.ended("failed", words, now)
+
+    def _taken(self, act: Act, look: Look) -> str:
+        """The pods that went although they were to stay, each with the streams it was last seen with; empty for none.
+
+        Those have the pod's grace period to end in, and nobody drained it for them.
+        """
+        gone = [name for name in act.others if look.is_leaving(name)]
+        beside = self._beside(act, [name for name in act.others if name not in gone])
+        return ", ".join(f"{name} ({_streams_words(beside.get(name))})" for name in gone)
+
+    def _beside(self, act: Act, staying: Sequence[str]) -> Mapping[str, int]:
+        """Streams in the pods that are to stay, as last seen."""
+        beside = self._known_of(act).beside
+        seen = {name: self.world.sight.streams(name) for name in staying}
+        beside.update({name: streams for name, streams in seen.items() if streams is not None})
+        return beside
+
+    def _known_of(self, act: Act) -> Known:
+        return self._known.setdefault(act.plan_id, Known())
 
     async def _restore(self, act: Act, look: Look) -> None:
         """Put an act's pods back into service."""
-        self._drains.pop(act.plan_id, None)
+        self._known.pop(act.plan_id, None)
         pods = [pod for d in act.drains if (pod := look.pod(d.replica)) is not None and not pod.deleting]
         await asyncio.gather(*(self.routing.put_back(pod) for pod in pods))
+
+
+def _streams_words(count: int | None) -> str:
+    return "1 stream in it" if count == 1 else f"{'an unknown number of' if count is None else count} streams in it"

@@ -47,6 +47,7 @@ class Kubelets:
         self._cluster.close()
 
     def _keep(self) -> None:
+        told: set[str] = set()
         while not self._ended.wait(0.2):
             try:
                 pods = self._cluster.get(self._path)["items"]
@@ -56,7 +57,8 @@ class Kubelets:
             for uid, pod in here.items():
                 if uid not in self._running and _should_run(pod):
                     self._start(uid, pod)
-                elif uid in self._running and "deletionTimestamp" in pod["metadata"]:
+                elif uid in self._running and uid not in told and "deletionTimestamp" in pod["metadata"]:
+                    told.add(uid)  # once, as a kubelet does: a second signal would end it at once
                     self._running[uid].terminate()
             for uid in [uid for uid in self._running if uid not in here]:
                 process = self._running.pop(uid)

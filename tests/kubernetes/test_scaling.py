@@ -7,9 +7,10 @@ from collections.abc import Callable
 
 import pytest
 
+from opsconsole.act import kube_follow
 from opsconsole.act.kube_scale import FAILED_TEST
 from opsconsole.cluster.failure import KubeError
-from opsconsole.cluster.pods import SERVING_LABEL
+from opsconsole.cluster.pods import COST_ANNOTATION, SERVING_LABEL
 from opsconsole.errors import PlanRefused
 from tests.kubernetes.customs import define
 from tests.kubernetes.plane import Cluster
@@ -83,6 +84,44 @@ async def test_a_shrink_waits_for_the_streams_and_takes_the_pod_that_was_drained
     assert here.replicas() == 2
     assert here.ready() == [names[0], names[2]]
     assert {e["reason"] for e in here.events()} == {"Draining", "SuccessfulRescale", "Drained"}
+
+
+async def test_the_pod_that_goes_is_marked_a_step_before_the_scale_is_written(make: Make) -> None:
+    here = make()
+    here.deploy(replicas=2, ready="100ms")
+    await eventually("two pods", lambda: len(here.ready()) == 2)
+    names = here.ready()
+
+    def marked() -> tuple[list[str], int] | None:
+        costs = {p["metadata"]["name"]: p["metadata"].get("annotations", {}).get(COST_ANNOTATION) for p in here.pods()}
+        found = [name for name, cost in costs.items() if cost is not None]
+        return (found, here.replicas()) if found else None
+
+    async with here.daemon() as daemon:
+        daemon.load.running = {names[0]: 0, names[1]: 9}
+        drain = await daemon.scale(1)
+        assert await eventually("the mark", marked) == ([names[0]], 2)
+        assert (await daemon.ended(drain)).detail == f"{names[0]} went, no stream was cut"
+
+
+async def test_a_pod_that_the_cluster_took_instead_is_told_with_its_streams(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kube_follow, "CONFIRM_S", 3.0)
+    here = make()
+    here.deploy(replicas=2, ready="100ms")
+    await eventually("two pods", lambda: len(here.ready()) == 2)
+    names = here.ready()
+    async with here.daemon() as daemon:
+        daemon.load.running = {names[0]: 1, names[1]: 9}
+        drain = await daemon.scale(1)
+        sick = [{"type": "Ready", "status": "False"}]  # which a controller takes before any that is marked
+        here.cluster.patch_status(here.path("pods", names[1], group="v1"), {"status": {"conditions": sick}})
+        daemon.load.running[names[0]] = 0
+        outcome = await daemon.ended(drain)
+    told = f"{names[0]} stayed and is back in service; the cluster took {names[1]} (9 streams in it)"
+    assert (outcome.status, outcome.detail) == ("failed", told)
+    assert here.ready() == [names[0]]
 
 
 async def test_a_drain_past_its_deadline_counts_the_streams_it_cuts(make: Make) -> None:

@@ -38,10 +38,25 @@ def test_phases_are_learned_apart_for_node_types_and_told_with_them() -> None:
     times = StartTimes().learn([big, small, lost])
     assert times.span("load", Like("vllm", "p5")) == Span(20.0, 20.0, 1)
     assert times.span("load", Like("vllm")) == Span(70.0, 200.0, 3)
-    assert words(times, "vllm") == "231 s on g6 (p90 of 1), 31 s on p5 (p90 of 1), 81 s (p90 of 1)"
+    assert words(times, "vllm") == (
+        "231 s on g6 (p90 of 1; schedule 1 s, pull 30 s, load 200 s), "
+        "31 s on p5 (p90 of 1; schedule 1 s, pull 10 s, load 20 s), "
+        "81 s (p90 of 1; schedule 1 s, pull 10 s, load 70 s)"
+    )
     told = words(StartTimes().learn([lost]), "vllm", "nodes may not be read")
-    assert told == "81 s on nodes of unknown type, as nodes may not be read (p90 of 1)"
+    assert told is not None and told.startswith("81 s on nodes of unknown type, as nodes may not be read (p90 of 1; ")
     assert words(times, "another") is None
+
+
+def test_phases_are_told_from_half_to_nine_of_ten_and_pulling_apart_where_the_image_was() -> None:
+    seen = [
+        pod("a", "n1", 0.0, 2.0, 100.0, 60.0),
+        pod("b", "n2", 0.0, 1.0, 90.0, 50.0),
+        pod("c", "n1", 200.0, 1.0, 5.0, 50.0),
+    ]
+    assert words(StartTimes().learn(seen), "vllm") == (
+        "162 s (p90 of 3; schedule 1 to 2 s, pull 90 to 100 s, 5 s where the image was, load 50 to 60 s)"
+    )
 
 
 def test_the_same_image_with_another_model_is_another_start() -> None:
