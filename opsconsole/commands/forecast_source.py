@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 UNITS = {"requests": "requests/s", "prompt_tokens": "prompt tokens/s", "output_tokens": "output tokens/s"}
-VIEW_FIELDS = {"requests": "request_rate", "prompt_tokens": "prompt_rate", "output_tokens": "output_rate"}
 MOST_STEPS = 5_000_000
 
 
@@ -166,6 +165,7 @@ def _numbers(
 
 def _database(path: Path, column: str, pool: str, step: float, until: float | None, span: float | None) -> Series:
     from forecaster.series import from_values
+    from opsconsole.control.warming import rate_of
     from opsconsole.history.reader import Reader
 
     reader = Reader(path)
@@ -188,7 +188,7 @@ def _database(path: Path, column: str, pool: str, step: float, until: float | No
     for snapshot in snapshots:
         slot = int((snapshot.at - first) // step)
         for view in snapshot.pools:
-            rate = getattr(view, VIEW_FIELDS[column])
+            rate = rate_of(view, UNITS[column])
             if view.pool == (pool or names[0]) and rate is not None and 0 <= slot < n:
                 rates[slot] = max(0.0, rate)
     return from_values(rates, step, first)

@@ -15,7 +15,11 @@ from typer.testing import CliRunner
 from opsconsole.cli import app
 from opsconsole.commands.forecast_source import read_history
 from opsconsole.commands.forecast_text import number
+from opsconsole.control.journal import Journal
+from opsconsole.domain.records import FleetSnapshot, PoolView
+from opsconsole.domain.wire import dumps
 from opsconsole.errors import UsageError
+from opsconsole.history.store import Store
 from opsconsole.simulate.importers import read_trace
 
 run = CliRunner()
@@ -158,3 +162,35 @@ def test_damaged_gzip_and_missing_files_are_refused(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:500])
     assert "cannot be read" in refused(str(path))
     assert "does not exist" in refused(str(tmp_path / "none.csv"))
+
+
+def database(path: Path, minutes: int, pool: str = "chat", later: int = 0) -> Path:
+    """Five requests a second, every third ten minutes seen by half; then `later` minutes of more."""
+    store = Store(path)
+    journal = Journal(store)
+    for tick in range(minutes + later):
+        at, whole = 1.8e9 + 60.0 * tick, tick // 10 % 3 < 2
+        rate = 500.0 if tick >= minutes else 5.0 + (tick % 7) / 10 if whole else 2.5
+        seen = FleetSnapshot(tick + 1, at, "f", "advise", (), (PoolView(pool, covered=whole, request_rate=rate),), ())
+        journal.write(seen, (), (), {}, dumps(seen))
+    store.close()
+    return path
+
+
+def test_demand_that_was_not_seen_whole_is_a_gap_in_a_database(tmp_path: Path) -> None:
+    found = read_history(str(database(tmp_path / "a.db", 120)), "requests").series
+    assert found.known.mean() == pytest.approx(2 / 3, abs=0.05)
+    assert found.values[found.known].min() >= 5.0
+
+
+def test_nothing_later_than_the_moment_asked_for_is_read_from_a_database(tmp_path: Path) -> None:
+    short, long = database(tmp_path / "a.db", 120), database(tmp_path / "b.db", 120, later=30)
+    at = str(1.8e9 + 119 * 60)
+    said = [json.loads(run.invoke(app, ["forecast", str(p), "--at", at, "-o", "json"]).output) for p in (short, long)]
+    assert [s.pop("source") for s in said] == ["a.db", "b.db"]
+    assert said[0] == said[1]
+    assert said[0]["at"] == 1.8e9 + 119 * 60
+
+
+def test_a_pool_that_a_database_lacks_is_named_with_those_it_has(tmp_path: Path) -> None:
+    assert "no pool code: it holds chat" in refused(str(database(tmp_path / "a.db", 20)), "--pool", "code")
