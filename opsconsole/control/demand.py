@@ -75,14 +75,15 @@ class DemandSeries:
     def add(self, at: float, rate: float | None) -> bool:
         """One tick's reading, None where it is unknown. Whether a step was closed by it."""
         slot = self._options.slot(at)
-        if self._open is None or slot - self._open > LONGEST_GAP:
+        far_back = self._open is not None and (self._open - slot) * self._options.step_min > QUIET_MIN
+        if self._open is None or far_back or slot - self._open > LONGEST_GAP:
             self._begin(slot)
             self._open = slot
         closed = slot > self._open
         while self._open < slot:
             self._close(self._open, self._value())
             self._open += 1
-        if rate is not None and slot == self._open:  # a clock that stepped back adds nothing
+        if rate is not None and slot == self._open:  # a clock that stepped back a little adds nothing
             self._readings.append(max(0.0, rate))
         if closed:
             self._say()

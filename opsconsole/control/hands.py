@@ -89,7 +89,9 @@ class Hands:
 
     def _must_wait(self, decision: DecisionView) -> bool:
         tried = self._tries.get(decision.pool)
-        return tried is not None and tried.target == decision.target and self._clock.now() < tried.again_at
+        if tried is None or tried.target != decision.target:
+            return False
+        return 0.0 < tried.again_at - self._clock.now() <= PATIENCE_S  # more is left only where the clock was set back
 
     def _failed(self, decision: DecisionView, tick: int) -> tuple[JournalEntry, ...]:
         """At once again after the first refusal (a world that moved is planned anew), then ever more patiently.

@@ -16,6 +16,7 @@ from dataclasses import replace
 
 from opsconsole.act.board import Board
 from opsconsole.clock import Clock
+from opsconsole.control import set_back
 from opsconsole.control.alerts import AlertBook
 from opsconsole.control.deciding import Decided, Decider, Laws
 from opsconsole.control.events import replica_events
@@ -127,6 +128,8 @@ class Loop:
         """One turn. Raises nothing that a replica, source, law, actuator or disk can cause."""
         watch = Stopwatch(self._clock, self.meter)
         now = self._clock.now()
+        if self._previous is not None and set_back.is_set_back(self._previous.at, now):
+            self._begin_anew(self._previous.at, now)
         deadline = max(1.0, 2.0 * self.settings.interval_s)
         gathered, standings, fronts = await asyncio.gather(
             gather(self._sources, now, deadline), self._standings(), waiting_in_front(self._queues, deadline)
@@ -162,6 +165,14 @@ class Loop:
         self._affirm(decided, standings, snapshot.at)
         watch.finish(late_s)
         return TickRecord(snapshot, tuple(d.view for d in decided), plans, outcomes, self.forecasts())
+
+    def _begin_anew(self, before: float, now: float) -> None:
+        """The clock was set back: nothing that is remembered may wait for a time that has yet to come."""
+        self._folded = set_back.fleet_at(self._folded, now)
+        self.alerts = set_back.alerts_at(self.alerts, now)
+        self._decider.memories = {k: set_back.memory_at(m, now) for k, m in self._decider.memories.items()}
+        self.ring, self._regrets = Ring(), RegretBook()
+        self._unwritten = (*self._unwritten, set_back.told(before, now))
 
     def forecasts(self) -> tuple[ForecastView, ...]:
         """The newest forecasts, with the level each pool buys for and how its decisions have fared."""
@@ -209,7 +220,7 @@ class Loop:
         if self.settings.mode is Mode.OFF:
             return False
         every = self.settings.decide_every_s or 0.0
-        if now - self._decided_at < every - 1e-6:
+        if 0.0 <= now - self._decided_at < every - 1e-6:
             return False
         self._decided_at = now
         return True
