@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from opsconsole.control.delta import difference
+from opsconsole.control.first_starts import FirstStarts
 from opsconsole.control.settings import Budget, PoolSettings
 from opsconsole.control.words import decision_view
 from opsconsole.domain.records import DecisionView
@@ -52,6 +53,7 @@ class Decider:
     laws: Laws
     baselines: tuple[str, ...] = ()
     memories: dict[str, Memory] = field(default_factory=dict)
+    _starts: FirstStarts = field(default_factory=FirstStarts)
 
     def decide(
         self, asked: Sequence[tuple[Situation, PoolSettings]], budgets: Sequence[Budget] = ()
@@ -60,12 +62,15 @@ class Decider:
         answers = {pool.name: self._ask(situation, pool) for situation, pool in asked}
         for budget in budgets:
             self._share(budget, asked, answers)
-        return tuple(self._decided(situation, pool, answers[pool.name]) for situation, pool in asked)
+        decided = tuple(self._decided(situation, pool, answers[pool.name]) for situation, pool in asked)
+        for situation, _ in asked:
+            self._starts.see(situation)
+        return decided
 
     def _ask(self, situation: Situation, pool: PoolSettings) -> _Answer:
         before = self.memories.get(_key(pool.name, pool.policy), Memory())
         try:
-            decision, after = self.laws(pool.policy).decide(situation, before)
+            decision, after = self.laws(pool.policy).decide(situation, self._starts.teaching(before, situation))
         except Exception as error:
             log.exception("law %s raised for pool %s", pool.policy, pool.name)
             words = f"law {pool.policy} failed ({type(error).__name__}: {error}); nothing is changed"
@@ -102,7 +107,8 @@ class Decider:
     def _other(self, name: str, situation: Situation, pool: PoolSettings) -> int | None:
         key = _key(pool.name, name)
         try:
-            decision, self.memories[key] = self.laws(name).decide(situation, self.memories.get(key, Memory()))
+            before = self._starts.teaching(self.memories.get(key, Memory()), situation)
+            decision, self.memories[key] = self.laws(name).decide(situation, before)
         except Exception:
             log.exception("baseline %s raised for pool %s", name, pool.name)
             return None
