@@ -21,6 +21,11 @@ class Counter(NamedTuple):
     resets: int = 0
 
 
+def is_same(before: float | None, after: float | None) -> bool:
+    """Whether two process starts are known to name one process."""
+    return before is not None and after is not None and not restarted(before, after)
+
+
 def restarted(before: float | None, after: float | None) -> bool:
     """Whether two process starts name two processes; unknown is not a restart."""
     return before is not None and after is not None and abs(after - before) > SAME_START_S
@@ -38,20 +43,25 @@ def alternates(starts: Iterable[float | None]) -> bool:
     return False
 
 
-def advance(counter: Counter | None, value: float | None, *, restart: bool = False) -> Counter | None:
+def advance(
+    counter: Counter | None, value: float | None, *, restart: bool = False, same: bool = False
+) -> Counter | None:
     """Fold one reading in. An unknown reading changes nothing; the first known one is the baseline.
 
     A worker that restarts between two readings has counted `value` since: 100 -> 130 (restart) -> adds 130, not 30.
+    Where it is known to be the `same` process a drop is a part of a sum that left (a label, a rank), and what is left
+    was counted before.
     """
-    return counter if value is None else advanced(counter, value, restart=restart)
+    return counter if value is None else advanced(counter, value, restart=restart, same=same)
 
 
-def advanced(counter: Counter | None, value: float, *, restart: bool = False) -> Counter:
+def advanced(counter: Counter | None, value: float, *, restart: bool = False, same: bool = False) -> Counter:
     """`advance` by a reading that is known."""
     if counter is None or counter.raw is None:
         return Counter(0.0 if counter is None else counter.total, value, 0 if counter is None else counter.resets)
     if restart or value < counter.raw:
-        return Counter(counter.total + value, value, counter.resets + 1)
+        since = 0.0 if same and not restart else value
+        return Counter(counter.total + since, value, counter.resets + 1)
     return Counter(counter.total + (value - counter.raw), value, counter.resets)
 
 

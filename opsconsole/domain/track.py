@@ -15,7 +15,7 @@ from itertools import islice
 from operator import attrgetter, lt
 from typing import NamedTuple
 
-from opsconsole.domain.counters import Counter, Point, advanced, alternates, increase, restarted
+from opsconsole.domain.counters import Counter, Point, advanced, alternates, increase, is_same, restarted
 from opsconsole.domain.histogram import add, discard_reason, observed_between
 from opsconsole.domain.ranks import Standing, stood
 from opsconsole.domain.records import Buckets, Sample
@@ -70,13 +70,14 @@ class Track:
         if last is not None and sample.at <= last.at:
             return self
         again = last is not None and restarted(last.process_start, sample.process_start)
+        same = last is not None and is_same(last.process_start, sample.process_start)
         counters = dict(self.counters)
         told = last is not None and last.slo_outcomes is not None
         totals: dict[str, float] = {}
         for name, value in _told(sample):
             # An outcome that first appears while others were already told has counted from zero: its rise is real.
             known = counters.get(name) or (Counter(0.0, 0.0) if told and name.startswith(OUTCOME) else None)
-            folded = counters[name] = advanced(known, value, restart=again)
+            folded = counters[name] = advanced(known, value, restart=again, same=same)
             totals[name] = folded.total
         bases, histograms = self._histograms(sample, again)
         mark = Mark(sample.at, totals, sample.waiting, _inside(sample), histograms, sample.slo_outcomes is not None)

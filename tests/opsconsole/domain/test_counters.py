@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opsconsole.domain.counters import Counter, Point, advance, alternates, increase, restarted
+from opsconsole.domain.counters import Counter, Point, advance, alternates, increase, is_same, restarted
 
 
 @pytest.mark.parametrize(
@@ -27,6 +27,30 @@ def test_totals_across_resets(readings: list[tuple[float | None, bool]], total: 
         counter = advance(counter, value, restart=again)
     assert counter is not None
     assert (counter.total, counter.resets) == (total, resets)
+
+
+@pytest.mark.parametrize(
+    ("value", "restart", "total"),
+    [
+        pytest.param(990.0, False, 0.0, id="a part of the sum left: what is left was counted before"),
+        pytest.param(1010.0, False, 10.0, id="a rise is a rise"),
+        pytest.param(7.0, True, 7.0, id="a restart that is seen wins"),
+    ],
+)
+def test_a_drop_in_the_same_process_is_no_reset(value: float, restart: bool, total: float) -> None:
+    counter = advance(advance(None, 1000.0), value, restart=restart, same=True)
+    assert counter is not None
+    assert (counter.total, counter.raw) == (total, value)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [(5.0, 5.4, True), (5.0, 9.0, False), (None, 5.0, False), (5.0, None, False), (None, None, False)],
+)
+def test_only_two_known_starts_are_known_to_be_one_process(
+    before: float | None, after: float | None, expected: bool
+) -> None:
+    assert is_same(before, after) is expected
 
 
 def test_only_unknown_readings_are_unknown() -> None:

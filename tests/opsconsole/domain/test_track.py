@@ -44,6 +44,24 @@ def test_without_a_started_counter_arrivals_come_from_finished_and_what_is_insid
     assert track.arrivals(0.0) == pytest.approx(4.0 + 2.0)
 
 
+@pytest.mark.parametrize(
+    ("starts", "rate"),
+    [
+        pytest.param((7.0, 7.0), 0.0, id="one process: a rank left, nothing arrived"),
+        pytest.param((7.0, 9.0), 900.0, id="another process: all of it since"),
+        pytest.param((None, None), 900.0, id="not told: taken for a reset, as Prometheus takes it"),
+    ],
+)
+def test_a_sum_that_loses_a_part_is_no_burst_of_arrivals(
+    starts: tuple[float | None, float | None], rate: float
+) -> None:
+    track = follow(
+        page(0.0, requests_started=10_000.0, process_start=starts[0]),
+        page(10.0, requests_started=9_000.0, process_start=starts[1]),
+    )
+    assert track.arrivals(0.0) == rate
+
+
 def test_a_draining_queue_never_makes_arrivals_negative() -> None:
     track = follow(page(0.0, waiting=90.0, requests_started=0.0), page(10.0, waiting=0.0, requests_started=50.0))
     assert track.arrivals(0.0) == 0.0
