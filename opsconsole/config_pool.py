@@ -119,6 +119,15 @@ class ScheduleTable(Table):
         return first, last
 
 
+class TierTable(Table):
+    """[[pool.NAME.tiers]]: nodes on which a replica starts faster, as they keep the image or the weights."""
+
+    name: str = Field(min_length=1)
+    lead: Seconds = Field(gt=0)  # from asked for to useful, nine times of ten
+    nodes: Words = Field(min_length=1)  # which the cluster's scheduler prefers, or they are of no use here
+    replicas_per_node: int = Field(default=1, ge=1)
+
+
 class PoolTable(Table):
     """[pool.NAME]: what a pool is, where its replicas are, and what may be done to it."""
 
@@ -145,6 +154,7 @@ class PoolTable(Table):
     capacity: CapacityTable | None = None
     thresholds: ThresholdsTable = ThresholdsTable()
     schedule: tuple[ScheduleTable, ...] = ()
+    tiers: tuple[TierTable, ...] = ()
     via: Literal["scale", "hpa", "keda"] = "scale"
     role: Literal["prefill", "decode"] | None = None
 
@@ -163,4 +173,17 @@ class PoolTable(Table):
                     f"a scheduled maximum of {window.maximum} is below the pool's minimum {self.minimum}, which wins: "
                     "lower minimum"
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _tiers_are_faster(self) -> PoolTable:
+        for tier in self.tiers:
+            if tier.lead >= self.cold_start:
+                raise ValueError(
+                    f"tier {tier.name} leads {tier.lead:g} s, no less than the cold start of {self.cold_start:g} s: "
+                    "it is no faster, so leave it out"
+                )
+        named = [node for tier in self.tiers for node in tier.nodes]
+        if twice := sorted({node for node in named if named.count(node) > 1}):
+            raise ValueError(f"node {twice[0]} is in two tiers, or twice in one: it is one supply")
         return self

@@ -13,7 +13,7 @@ from opsconsole.config import Config, Loaded
 from opsconsole.config_pool import DAYS, CapacityTable, PoolTable, ScheduleTable, ThresholdsTable
 from opsconsole.control.credentials import where
 from opsconsole.control.hours import Hours
-from opsconsole.control.settings import PoolSettings
+from opsconsole.control.settings import NodeTier, PoolSettings
 from opsconsole.domain.fleet import PoolSpec, SloSpec
 from opsconsole.errors import ConfigError
 from policies.situation import CapacityFacts, Limits, ScheduleWindow, Thresholds
@@ -39,6 +39,7 @@ def pool_settings(name: str, table: PoolTable, loaded: Loaded) -> PoolSettings:
         capacity=_capacity(table.capacity),
         schedule=tuple(_once(table.schedule)),
         hours=tuple(_again(table.schedule)),
+        tiers=tuple(NodeTier(t.name, t.lead, frozenset(t.nodes), t.replicas_per_node) for t in table.tiers),
         role=table.role,
     )
 

@@ -49,6 +49,16 @@ class Token:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeTier:
+    """Nodes on which a replica is useful within `lead_s`, sooner than elsewhere."""
+
+    name: str
+    lead_s: float
+    nodes: frozenset[str]
+    per_node: int = 1  # replicas
+
+
+@dataclass(frozen=True, slots=True)
 class PoolSettings:
     """One pool: what it is, what may be done to it, and by which law."""
 
@@ -61,6 +71,7 @@ class PoolSettings:
     profile: StepProfile | None = None
     schedule: tuple[ScheduleWindow, ...] = ()  # that come once
     hours: tuple[Hours, ...] = ()  # and those that come back
+    tiers: tuple[NodeTier, ...] = ()  # no node in two
     role: str | None = None  # prefill, decode
 
     @property

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from opsconsole.control.hours import windows
 from opsconsole.control.mode import Holds
-from opsconsole.control.settings import PoolSettings
+from opsconsole.control.settings import NodeTier, PoolSettings
 from opsconsole.domain.records import (
     FleetSnapshot,
     ForecastView,
@@ -24,7 +24,7 @@ from opsconsole.domain.records import (
     ReplicaView,
     SloView,
 )
-from policies.situation import Demand, Outlook, ReplicaFacts, Situation, SloFacts, State
+from policies.situation import Demand, Outlook, ReplicaFacts, Situation, SloFacts, State, Tier
 
 if TYPE_CHECKING:  # numpy, which who forecasts nothing need not load
     from forecaster.forecast import Forecast
@@ -77,9 +77,25 @@ def situation_of(snapshot: FleetSnapshot, pool: PoolSettings, around: Surroundin
         profile=pool.profile,
         schedule=(*pool.schedule, *windows(pool.hours, snapshot.at)),
         interval_s=around.interval_s,
+        tiers=_tiers(snapshot, pool.tiers),
         role=pool.role,
         kind=_kind(members),
     )
+
+
+def _tiers(snapshot: FleetSnapshot, tiers: Sequence[NodeTier]) -> tuple[Tier, ...]:
+    """How many more each faster tier could take: its nodes less what runs there, and less whoever's node is not known.
+
+    While a source fails nobody knows who runs where, and a start that is counted on too much comes too late.
+    """
+    if not tiers or not all(source.ok for source in snapshot.sources):
+        return ()
+    unknown = sum(replica.node is None for replica in snapshot.replicas)
+    found = []
+    for tier in tiers:
+        taken = sum(replica.node in tier.nodes for replica in snapshot.replicas)
+        found.append(Tier(tier.name, tier.lead_s, max(0, len(tier.nodes) * tier.per_node - taken - unknown)))
+    return tuple(found)
 
 
 def _kind(members: Sequence[ReplicaView]) -> str | None:

@@ -103,3 +103,22 @@ def test_an_impossible_threshold_is_named(tmp_path: Path, text: str, words: str)
     with pytest.raises(ConfigError) as caught:
         load(path, {})
     assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('lead = "2m"\nnodes = ["n1"]', "tier fast leads 120 s, no less than the cold start of 120 s"),
+        ('lead = "0s"\nnodes = ["n1"]', "pool.a.tiers.0.lead: Input should be greater than 0"),
+        ('lead = "9s"\nnodes = []', "pool.a.tiers.0.nodes"),
+        ('lead = "9s"\nnodes = ["n1", "n1"]', "node n1 is in two tiers, or twice in one"),
+        ('lead = "9s"\nnodes = ["n1"]\nreplicas_per_node = 0', "pool.a.tiers.0.replicas_per_node"),
+        ('lead = "9s"\nnodes = ["n1"]\navailable = 3', "pool.a.tiers.0.available: is no key here"),
+    ],
+)
+def test_an_impossible_tier_is_named(tmp_path: Path, text: str, words: str) -> None:
+    path = tmp_path / "fleet.toml"
+    path.write_text(f'[pool.a]\n[[pool.a.tiers]]\nname = "fast"\n{text}\n')
+    with pytest.raises(ConfigError) as caught:
+        load(path, {})
+    assert words in str(caught.value)

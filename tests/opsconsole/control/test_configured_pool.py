@@ -7,7 +7,7 @@ from pathlib import Path
 
 from opsconsole.config import load
 from opsconsole.control.configured import agent_settings
-from opsconsole.control.settings import PoolSettings
+from opsconsole.control.settings import NodeTier, PoolSettings
 from opsconsole.control.situation import Surroundings, situation_of
 from opsconsole.domain.records import FleetSnapshot, PoolView, SourceView
 from policies.compose import decide
@@ -39,6 +39,10 @@ begin = 2026-11-30T07:00:00Z
 end = 2026-11-30T09:00:00Z
 maximum = 6
 note = "maintenance"
+[[pool.chat.tiers]]
+name = "pulled"
+lead = "45s"
+nodes = ["gpu-7", "gpu-8"]
 """
 
 
@@ -58,6 +62,10 @@ def decided(pool: PoolSettings, now: datetime, want: int) -> tuple[int, str]:
 
 def test_every_threshold_is_the_laws(tmp_path: Path) -> None:
     assert pool_of(tmp_path).thresholds == Thresholds(4.0, 0.8, 0.2, 0.6, 0.75, 30.0, 0.99, 3.0)
+
+
+def test_a_tier_is_its_nodes(tmp_path: Path) -> None:
+    assert pool_of(tmp_path).tiers == (NodeTier("pulled", 45.0, frozenset({"gpu-7", "gpu-8"})),)
 
 
 def test_a_file_that_says_nothing_leaves_the_laws_own_defaults(tmp_path: Path) -> None:

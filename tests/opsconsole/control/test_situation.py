@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from opsconsole.control.settings import PoolSettings
+from opsconsole.control.settings import NodeTier, PoolSettings
 from opsconsole.control.situation import STATES, Surroundings, growth, situation_of
 from opsconsole.domain.fleet import PoolSpec
 from opsconsole.domain.records import (
@@ -17,6 +19,7 @@ from opsconsole.domain.records import (
     SloView,
     SourceView,
 )
+from policies.situation import Tier
 
 NOW = 1000.0
 POOL = PoolSettings(PoolSpec("chat", "m"), lead_s=77.0)
@@ -104,3 +107,28 @@ def test_the_queues_growth_is_over_half_a_minute_and_needs_two_readings() -> Non
     assert growth([(0.0, None), (1.0, None)]) is None
     assert growth([(0.0, 1.0), (50.0, None), (60.0, 9.0)]) is None, "the older reading is too old"
     assert growth([]) is None
+
+
+def on(name: str, node: str | None, pool: str = "chat") -> ReplicaView:
+    return ReplicaView(name, pool, ReplicaState.OK, "why", node=node)
+
+
+@pytest.mark.parametrize(
+    ("replicas", "ok", "available"),
+    [
+        pytest.param((), True, (4, 1), id="nothing runs: two nodes of two, and one"),
+        pytest.param((on("a", "n9"),), True, (4, 1), id="what runs elsewhere takes nothing"),
+        pytest.param((on("a", "n1"), on("b", "n1")), True, (2, 1), id="a node that is full"),
+        pytest.param((on("a", "n1", "other"), on("b", "n3", "other")), True, (3, 0), id="another pool's count too"),
+        pytest.param((on("a", None),), True, (3, 0), id="whose node is not known may be on any of them"),
+        pytest.param(tuple(on(f"r{i}", None) for i in range(9)), True, (0, 0), id="never fewer than none"),
+        pytest.param((), False, None, id="while a source fails nobody knows"),
+    ],
+)
+def test_a_tier_can_supply_what_its_nodes_have_room_for(
+    replicas: tuple[ReplicaView, ...], ok: bool, available: tuple[int, int] | None
+) -> None:
+    tiers = (NodeTier("pulled", 45.0, frozenset({"n1", "n2"}), 2), NodeTier("hot", 20.0, frozenset({"n3"})))
+    made = situation_of(snapshot(*replicas, ok=ok), replace(POOL, tiers=tiers), Surroundings(want=3))
+    wanted = () if available is None else (Tier("pulled", 45.0, available[0]), Tier("hot", 20.0, available[1]))
+    assert made.tiers == wanted
