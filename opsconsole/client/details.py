@@ -1,4 +1,4 @@
-"""What is looked at seldom: shared prefixes, budgets of weeks, and the last lines a replica wrote.
+"""What is looked at seldom: findings, shared prefixes, budgets of weeks, and the last lines a replica wrote.
 
 It must not be asked every second; each may cost the agent a file or a call. The trap: an older agent has them
 not, and says so with a `UsageError`.
@@ -6,12 +6,19 @@ not, and says so with a `UsageError`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from opsconsole.client.reader import AgentReader
 from opsconsole.domain.records import BudgetView, PrefixView
 
 
 class AgentDetails(AgentReader):
     """The reader with what is asked for seldom."""
+
+    async def findings(self) -> tuple[Mapping[str, Any], ...]:
+        """What the prompt linter found in the traffic, when the agent was told to look."""
+        return tuple((await self._get("/v1/findings"))["items"])
 
     async def prefixes(self) -> tuple[PrefixView, ...]:
         """Prompt prefixes that many requests share, as the router sees them; empty where nobody tells any."""

@@ -158,10 +158,6 @@ class AgentReader:
     async def alerts(self) -> tuple[AlertView, ...]:
         return self._many(AlertView, await self._get("/v1/alerts"))
 
-    async def findings(self) -> tuple[Mapping[str, Any], ...]:
-        """What the prompt linter found in the traffic, when the agent was told to look."""
-        return tuple((await self._get("/v1/findings"))["items"])
-
     async def holds(self) -> tuple[HoldView, ...]:
         return self._many(HoldView, await self._get("/v1/holds"))
 

@@ -28,7 +28,7 @@ from opsconsole.control.passing import Passing
 from opsconsole.control.past_forecast import forecasts_then
 from opsconsole.control.settings import Role, Token
 from opsconsole.domain.beside import JOURNAL_KEPT, event
-from opsconsole.domain.records import ForecastView, JournalEntry, PrefixView
+from opsconsole.domain.records import BudgetView, ForecastView, JournalEntry, PrefixView
 from opsconsole.domain.wire import to_json
 from opsconsole.errors import OpsConsoleError, PlanRefused, UsageError
 from opsconsole.history.reader import Reader
@@ -36,7 +36,7 @@ from opsconsole.history.reader import Reader
 log = logging.getLogger(__name__)
 BODY_LIMIT = 64 * 1024
 STALE_TICKS = 10.0  # intervals without a tick before the agent says it is not ready
-SELDOM_S = 5.0  # between two looks at what a stream tells and takes long to find
+SELDOM_S, BUDGETS_S = 5.0, 60.0  # between two looks at what a stream tells and takes long to find
 LONGEST_HISTORY, LONGEST_LOG = 5000, 2000
 JSON_TYPE = "application/json"
 
@@ -154,6 +154,7 @@ class Api:
             "forecasts": _at_once(self._forecasts, SELDOM_S),
             "prefixes": Topic(prefixes, SELDOM_S),
             "findings": Topic(lambda: asyncio.to_thread(self._findings), SELDOM_S),
+            "budgets": Topic(self._long_budgets, BUDGETS_S),
         }
 
     async def _history(self, request: Request, caller: Caller) -> Response:
@@ -208,13 +209,16 @@ class Api:
         return _items(self._orders.holds())
 
     async def _budgets(self, request: Request, caller: Caller) -> Response:
+        return _items(await self._long_budgets())
+
+    async def _long_budgets(self) -> Sequence[BudgetView]:
         newest = self._loop.feed.newest
         if newest is None:
-            return _items(())
+            return ()
         async with self._counting:  # a day at a time, so that a first question of a month does not hold up others
             while not await self._read(lambda reader: self._budget.catch_up(reader, newest.at)):
                 pass
-        return _items(self._budget.views(newest))
+        return self._budget.views(newest)
 
     async def _prefixes(self, request: Request, caller: Caller) -> Response:
         return _items(await self._prefixes_of() if self._prefixes_of is not None else ())

@@ -14,6 +14,7 @@ from typing import Any
 
 from opsconsole.domain.records import (
     AlertView,
+    BudgetView,
     DecisionView,
     FleetSnapshot,
     ForecastView,
@@ -30,6 +31,7 @@ TOPICS: Mapping[str, Any] = {  # by name: of what kind each of its items is
     "holds": HoldView,
     "prefixes": PrefixView,
     "findings": Mapping,
+    "budgets": BudgetView,
 }
 TOLD = "beside"  # the event that names the topics which the stream tells
 JOURNAL_KEPT = 500  # entries that a new reader is told

@@ -10,7 +10,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from rich.cells import cell_len
 
@@ -110,7 +110,9 @@ def line_width(line: Iterable[Cell]) -> int:
 
 
 def fit(line: Iterable[Cell], cells: int, mark: str = "~") -> Line:
-    """The line padded or cut to exactly `cells`; words that are cut end in `mark`, if any."""
+    """The line padded or cut to exactly `cells`; cut words end in `mark`, if any. One that fits stays itself."""
+    if line.__class__ is tuple and line_width(line) == cells:
+        return cast("Line", line)
     out: list[Cell] = []
     used = 0
     for cell in line:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from opsconsole.tui.cells import Cell, Line, cut, fit, left, line_width, width
 from opsconsole.tui.format import known
+from opsconsole.tui.memo import kept_by
 from opsconsole.tui.theme import Glyphs
 
 Series = Sequence[float | None]
@@ -86,10 +87,15 @@ def rule(title: str, cells: int, right_title: str = "", style: str = "dim") -> L
 
 def framed(title: str, lines: Sequence[Line], cells: int, rows: int, glyphs: Glyphs, style: str = "box") -> list[Line]:
     """A panel of exactly `cells` x `rows` with a frame and a title; what does not fit is cut."""
+    return list(_framed(title, tuple(lines), cells, rows, glyphs, style))
+
+
+@kept_by(lambda *given: given)
+def _framed(title: str, lines: Sequence[Line], cells: int, rows: int, glyphs: Glyphs, style: str) -> tuple[Line, ...]:
     if rows <= 0 or cells <= 0:
-        return []
+        return ()
     if cells < 4 or rows < 3:
-        return [fit(line, cells) for line in list(lines)[:rows]] + [fit((), cells)] * max(0, rows - len(lines))
+        return (*(fit(line, cells) for line in lines[:rows]), *([fit((), cells)] * max(0, rows - len(lines))))
     inner = cells - 2
     head = cut(f" {title} " if title else "", inner - 2)
     a, b, c, d = tuple(glyphs.corners)
@@ -101,11 +107,16 @@ def framed(title: str, lines: Sequence[Line], cells: int, rows: int, glyphs: Gly
         body = lines[row] if row < len(lines) else ()
         out.append((Cell(glyphs.upright, style), *fit(body, inner), Cell(glyphs.upright, style)))
     out.append((Cell(c + glyphs.flat * inner + d, style),))
-    return out
+    return tuple(out)
 
 
 def beside(*blocks: Sequence[Line]) -> list[Line]:
     """Blocks of lines next to each other; shorter ones are padded with blanks of their own width."""
+    return list(_beside(tuple(map(tuple, blocks))))
+
+
+@kept_by(lambda blocks: blocks)
+def _beside(blocks: tuple[tuple[Line, ...], ...]) -> tuple[Line, ...]:
     rows = max((len(block) for block in blocks), default=0)
     widths = [line_width(block[0]) if block else 0 for block in blocks]
     out: list[Line] = []
@@ -114,7 +125,7 @@ def beside(*blocks: Sequence[Line]) -> list[Line]:
         for block, cells in zip(blocks, widths, strict=True):
             line.extend(block[row] if row < len(block) else (Cell(" " * cells),))
         out.append(tuple(line))
-    return out
+    return tuple(out)
 
 
 def area(

@@ -77,13 +77,14 @@ class Feed:
             self.client = None
 
     async def _follow(self, client: AgentClient) -> None:
-        beside = [asyncio.create_task(work) for work in (self._quietly(self._backfill(client)), self._weeks(client))]
+        beside = [asyncio.create_task(self._quietly(self._backfill(client)))]
         untold: set[str] | None = None
         try:
             async with contextlib.aclosing(client.follow(tuple(TOPICS))) as turns:
                 async for turn in turns:
-                    if untold is None and (untold := {*TOPICS} - turn.told):
-                        beside.append(asyncio.create_task(self._ask(client, untold)))
+                    if untold is None:
+                        untold = {*TOPICS} - turn.told
+                        beside += [asyncio.create_task(self._ask(client, name)) for name in untold]
                     self._take(turn)
         finally:
             for task in beside:
@@ -113,8 +114,8 @@ class Feed:
         self.world = replace(self.world, link=Link(state, link.address, why, since))
         self._changed()
 
-    async def _ask(self, client: AgentClient, untold: set[str]) -> None:
-        """What an agent of an older version does not tell by itself."""
+    async def _ask(self, client: AgentClient, name: str) -> None:
+        """What an agent of an older version does not tell by itself, a topic by itself: one may take seconds."""
         ways: dict[str, Callable[[], Awaitable[tuple[Any, ...]]]] = {
             "alerts": client.alerts,
             "journal": lambda: client.journal(after=self._last_seq(), limit=JOURNAL_KEPT),
@@ -123,25 +124,15 @@ class Feed:
             "holds": client.holds,
             "prefixes": client.prefixes,
             "findings": client.findings,
+            "budgets": client.budgets,
         }
         while True:
-            found: dict[str, tuple[Any, ...]] = {}
-            for name in untold:
-                with contextlib.suppress(OpsConsoleError):
-                    found[name] = await ways[name]()
-            self._update(found)
-            await self._clock.sleep(SLOW_S)
+            with contextlib.suppress(OpsConsoleError):
+                self._update({name: await ways[name]()})
+            await self._clock.sleep(SLOWER_S if name == "budgets" else SLOW_S)
 
     def _last_seq(self) -> int | None:
         return self.world.journal[-1].seq if self.world.journal else None
-
-    async def _weeks(self, client: AgentClient) -> None:
-        """Budgets of weeks; a first answer may take the agent seconds, so nothing else waits for it."""
-        while True:
-            await self._clock.sleep(SLOW_S)
-            with contextlib.suppress(OpsConsoleError):
-                self._update({"budgets": await client.budgets()})
-            await self._clock.sleep(SLOWER_S)
 
     def _update(self, found: Mapping[str, tuple[Any, ...]]) -> None:
         if news := changed(self.world, found):

@@ -1,8 +1,9 @@
-"""Results kept for as long as the snapshot or world they were made from is the one shown.
+"""Results kept for as long as what they were made from is the same.
 
 A key moves the cursor and leaves the fleet as it is, so what a thousand replicas cost is paid once a tick and not once
-a key. It must not know what is computed. The trap: a snapshot is known by its identity, as comparing two of a thousand
-replicas would cost what is saved; so nothing may be kept that was made from anything else that changes.
+a key; and a tick leaves most panels as they are. It must not know what is computed. The traps: a snapshot is known by
+its identity, as comparing two of a thousand replicas would cost what is saved; and a key has to name all that a result
+was made from.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 S = TypeVar("S")
 P = ParamSpec("P")
 R = TypeVar("R")
-KEPT = 6
+KEPT = 8
 
 
 def while_shown(make: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
@@ -35,3 +36,27 @@ def while_shown(make: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S,
         return made
 
     return found
+
+
+def kept_by(key: Callable[P, tuple[Any, ...]]) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Remember the results used last by a key, which is compared by value; parts that are the same cost nothing."""
+
+    def keeping(make: Callable[P, R]) -> Callable[P, R]:
+        held: list[tuple[tuple[Any, ...], R]] = []  # used last, first
+
+        @wraps(make)
+        def found(*args: P.args, **kwargs: P.kwargs) -> R:
+            asked = key(*args, **kwargs)
+            for place, (given, result) in enumerate(held):
+                if given == asked:
+                    if place:
+                        held.insert(0, held.pop(place))
+                    return result
+            made = make(*args, **kwargs)
+            held.insert(0, (asked, made))
+            del held[KEPT:]
+            return made
+
+        return found
+
+    return keeping

@@ -27,6 +27,7 @@ class ConsoleScreen(Screen[None]):
     """Every page of the console."""
 
     AUTO_FOCUS = "Grid"
+    _own = 0  # widgets of this screen while nothing lies over the grid
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(",".join(action.keys), f"perform('{action.id}')", action.label, show=False, id=action.id, priority=True)
         for action in actions.ACTIONS
@@ -36,13 +37,15 @@ class ConsoleScreen(Screen[None]):
     app: ConsoleApp
 
     def compose(self) -> ComposeResult:
-        yield Grid(self.app.look_name)
+        self._grid = Grid(self.app.look_name)
+        yield self._grid
 
     @property
     def grid(self) -> Grid:
-        return self.query_one(Grid)
+        return self._grid
 
     def on_mount(self) -> None:
+        self._own = len(self.children)
         keys = self.app.session.look.keys
         if keys:
             self.app.set_keymap({name: ",".join(wanted) for name, wanted in keys.items()})
@@ -50,10 +53,12 @@ class ConsoleScreen(Screen[None]):
 
     def draw(self) -> int:
         """Compute the frame and paint the lines that changed; nothing while there is no room."""
-        size = self.grid.size if self.grid.size.area else self.app.size
+        grid = self.grid
+        size = grid.size if grid.size.area else self.app.size
         if not size.area:
             return 0
-        return self.grid.show(self.app.session.frame(Size(size.width, size.height)))
+        alone = self.is_active and len(self.children) == self._own and grid.size.area > 0
+        return grid.show(self.app.session.frame(Size(size.width, size.height)), alone)
 
     def on_resize(self, event: events.Resize) -> None:
         self.call_after_refresh(self.draw)

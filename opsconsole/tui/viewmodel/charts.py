@@ -13,13 +13,14 @@ from opsconsole.domain.records import DecisionView, FleetSnapshot, ForecastView,
 from opsconsole.tui import format as fmt
 from opsconsole.tui.cells import Cell, Line, clean, fit, whole
 from opsconsole.tui.draw import Plot
-from opsconsole.tui.memo import while_shown
+from opsconsole.tui.memo import kept_by
 from opsconsole.tui.viewmodel import outlook
 from opsconsole.tui.viewmodel.summary import at_level, unit
 from opsconsole.tui.world import Look, World
 
 Pairs = list[tuple[float, float | None]]
 LEAST_CELLS, LEAST_ROWS = 30, 4
+REDRAWN_S = 5.0  # a column of the chart is at least half a minute, or 8 s of the shortest horizon
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,19 @@ def demand(
     return list(_demand(world, snapshot, pool, look.lasting, cells, rows, series, horizon))
 
 
-@while_shown
+def _drawn_from(
+    world: World, snapshot: FleetSnapshot, pool: PoolView, look: Look, cells: int, rows: int, series: str,
+    horizon: float,
+) -> tuple[object, ...]:  # fmt: skip
+    """All that the chart shows: what comes seldom as it is, the tick's own as finely as it can be seen."""
+    forecast = outlook.forecast_of(world, pool, series)
+    value = getattr(pool, outlook.FIELDS.get(forecast.unit if forecast is not None else "", "request_rate"))
+    newest = (snapshot.at // REDRAWN_S, pool.pool, pool.ready, None if value is None else f"{value:.2g}")
+    seldom = (world.history, world.forecasts, world.decisions, world.journal)
+    return (*seldom, *newest, look, cells, rows, series, horizon)
+
+
+@kept_by(_drawn_from)
 def _demand(
     world: World, snapshot: FleetSnapshot, pool: PoolView, look: Look, cells: int, rows: int, series: str,
     horizon: float,

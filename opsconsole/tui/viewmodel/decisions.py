@@ -54,7 +54,7 @@ def _model(world: World, snapshot: FleetSnapshot, pool: PoolView | None, state: 
     for hold in world.holds:
         what = f"minimum pinned at {hold.minimum}" if hold.kind == "pin" else "PAUSED"
         parts.append([Cell(f"   {what} by {clean(hold.by)}", "warn")])
-    parts.append([Cell(f"   {snapshot.mode.upper()}: {panels.mode_words(snapshot)}", "dim")])
+    parts.append([Cell(f"   {snapshot.mode.upper()}: {panels.mode_words(snapshot.mode)}", "dim")])
     return whole(parts, cells)
 
 

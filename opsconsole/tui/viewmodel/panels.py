@@ -6,12 +6,12 @@ height by weight with a floor, so on a short window the charts shrink before the
 
 from __future__ import annotations
 
-from opsconsole.domain.records import FleetSnapshot, ReplicaView, SloView
+from opsconsole.domain.records import AlertView, FleetSnapshot, JournalEntry, ReplicaView, SloView
 from opsconsole.tui import draw
 from opsconsole.tui import format as fmt
 from opsconsole.tui.cells import Cell, Line, clean, left, line_width, wrap
 from opsconsole.tui.layout import Form, Size, shares
-from opsconsole.tui.memo import while_shown
+from opsconsole.tui.memo import kept_by
 from opsconsole.tui.state import ViewState
 from opsconsole.tui.viewmodel import bars, charts, journal, misses, objectives, rows, summary, table
 from opsconsole.tui.viewmodel.frame import Frame, framed_to
@@ -111,28 +111,27 @@ def beside(world: World, replica: ReplicaView | None, look: Look, cells: int) ->
 
 def decided(world: World, snapshot: FleetSnapshot, state: ViewState, look: Look, cells: int, rows: int) -> list[Line]:
     """Decisions newest first, and what the mode does with them."""
-    return list(_decided(world, snapshot, look.lasting, rows))
+    return list(_decided(world.journal, snapshot.mode, len(snapshot.pools) > 1, look.lasting, rows))
 
 
-@while_shown
-def _decided(world: World, snapshot: FleetSnapshot, look: Look, rows: int) -> list[Line]:
-    entries = journal.decisions(world.journal, regrets=False)[: max(1, rows - 2)]
-    several = len(snapshot.pools) > 1
-    lines = [journal.line(entry, look, snapshot.mode, several) for entry in entries]
+@kept_by(lambda *given: given)
+def _decided(said: tuple[JournalEntry, ...], mode: str, several: bool, look: Look, rows: int) -> list[Line]:
+    entries = journal.decisions(said, regrets=False)[: max(1, rows - 2)]
+    lines = [journal.line(entry, look, mode, several) for entry in entries]
     if not lines:
         lines = [(Cell(" nothing decided yet", "dim"),)]
     lines += [()] * (rows - 1 - len(lines))
-    lines.append((Cell(f" mode {snapshot.mode.upper()}: {mode_words(snapshot)}", "dim"),))
+    lines.append((Cell(f" mode {mode.upper()}: {mode_words(mode)}", "dim"),))
     return lines
 
 
-def mode_words(snapshot: FleetSnapshot) -> str:
+def mode_words(mode: str) -> str:
     """What the mode means for the reader."""
     return {
         "off": "nothing is decided",
         "advise": "nothing changes until somebody applies it",
         "act": "decisions are carried out",
-    }.get(snapshot.mode, "")
+    }.get(mode, "")
 
 
 def slo(world: World, snapshot: FleetSnapshot, state: ViewState, look: Look, cells: int, rows: int) -> list[Line]:
@@ -161,14 +160,14 @@ def _class(slo: SloView) -> Line:
 
 def events(world: World, snapshot: FleetSnapshot, state: ViewState, look: Look, cells: int, rows: int) -> list[Line]:
     """What fires, then what happened, newest first."""
-    return list(_happened(world, look.lasting, rows))
+    return list(_happened(world.alerts, world.journal, look.lasting, rows))
 
 
-@while_shown
-def _happened(world: World, look: Look, rows: int) -> list[Line]:
-    firing = [alert for alert in world.alerts if alert.state == "firing"]
+@kept_by(lambda *given: given)
+def _happened(alerts: tuple[AlertView, ...], said: tuple[JournalEntry, ...], look: Look, rows: int) -> list[Line]:
+    firing = [alert for alert in alerts if alert.state == "firing"]
     lines = [journal.alert_line(alert, look) for alert in firing[: max(0, rows)]]
-    others = [e for e in reversed(world.journal) if not journal.is_decision(e)]
+    others = [e for e in reversed(said) if not journal.is_decision(e)]
     lines += [journal.line(entry, look) for entry in others[: max(0, rows - len(lines))]]
     return lines or [(Cell(" nothing happened yet", "dim"),)]
 

@@ -7,6 +7,7 @@ the resolved lines, or the old colours stay until the text changes.
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Any
 
 from rich.segment import Segment
 from rich.style import Style
@@ -19,6 +20,7 @@ from textual.widget import Widget
 from opsconsole.tui.cells import Line, line_width, plain, width
 from opsconsole.tui.theme import THEMES, ground
 from opsconsole.tui.viewmodel.frame import Frame
+from opsconsole.tui.widgets.paint import Ink, Painter
 
 
 @lru_cache(maxsize=1024)
@@ -60,22 +62,58 @@ class Grid(Widget, can_focus=True):
         self._look = theme_name
         self.frame = Frame(())
         self._strips: dict[int, Strip] = {}
+        self._paints: tuple[tuple[str, str | None], Painter] | None = None
 
-    def show(self, frame: Frame) -> int:
-        """Take a new frame; how many lines have to be painted again."""
+    def show(self, frame: Frame, alone: bool = False) -> int:
+        """Take a new frame; how many lines have to be painted again. One that has the screen `alone` paints at once."""
         old, self.frame = self.frame.lines, frame
-        across = self.size.width
-        regions: list[Region] = []
-        for y in range(max(len(old), len(frame.lines))):
-            before = old[y] if y < len(old) else ()
-            after = frame.lines[y] if y < len(frame.lines) else ()
-            if before != after or y >= len(old):
-                self._strips.pop(y, None)
-                first, last = changed_columns(before, after, across)
-                regions.append(Region(first, y, max(1, last - first), 1))
-        if regions and self.is_attached:
-            self.refresh(*regions)
-        return len(regions)
+        changes = [
+            (y, old[y] if y < len(old) else (), after)
+            for y, after in enumerate(frame.lines)
+            if y >= len(old) or (old[y] is not after and old[y] != after)
+        ]
+        changes += [(y, old[y], ()) for y in range(len(frame.lines), len(old)) if old[y]]
+        for y, _, _ in changes:
+            self._strips.pop(y, None)
+        if changes and self.is_attached:
+            across = self.size.width
+            if alone:
+                patch: Any = self._painter().patch(changes, across)  # Textual asks for something else than it takes
+                self.app._display(self.screen, patch)
+            else:
+                self.refresh(*(self._region(y, before, after, across) for y, before, after in changes))
+        return len(changes)
+
+    def _region(self, y: int, before: Line, after: Line, across: int) -> Region:
+        first, last = changed_columns(before, after, across)
+        return Region(first, y, max(1, last - first), 1)
+
+    def _painter(self) -> Painter:
+        """What paints in this theme on this terminal."""
+        app, look = self.app, self._look
+        system = app.console.color_system
+        if self._paints is None or self._paints[0] != (look, system):
+            filters, background = self.get_line_filters(), self.background_colors[1]
+
+            def look_up(name: str) -> Ink:
+                strip = Strip([Segment("x", resolve(look, name))])
+                for each in filters:
+                    strip = strip.apply_filter(each, background)
+                return Ink.of(next(iter(strip)).style or Style(), system)
+
+            self._paints = (look, system), Painter(look_up)
+        return self._paints[1]
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Lines as they are: this widget has no border, padding or tint, so nothing has to be kept beside them."""
+        filters, background = self.get_line_filters(), self.background_colors[1]
+        strips = []
+        for y in crop.line_range:
+            strip = self.render_line(y)
+            for each in filters:
+                strip = strip.apply_filter(each, background)
+            strips.append(strip.crop(crop.x, crop.right))
+        return strips
 
     def set_theme(self, name: str) -> None:
         """Other colours for the same lines."""

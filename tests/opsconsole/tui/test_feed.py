@@ -78,16 +78,12 @@ async def test_an_agent_of_an_older_version_is_asked_for_what_it_does_not_tell(a
     await asyncio.gather(task, return_exceptions=True)
 
 
-async def test_budgets_of_weeks_come_when_all_else_has(agent: Any) -> None:
-    clock = ManualClock(AT)
+async def test_budgets_of_weeks_come_with_the_rest(agent: Any) -> None:
     kept = (BudgetView("chat", "default", 0.98, AT - 3e6, AT, 9, 9.0, Interval(0.99, 0.99)),)
     agent.world = replace(agent.world, budgets=kept)
-    feed, _, task = start(agent, clock)
+    feed, _, task = start(agent, ManualClock(AT))
     await settle()
-    assert not feed.world.budgets
-    await clock.advance(SLOW_S)
-    await settle()
-    assert list(feed.world.budgets) == list(kept)
+    assert feed.world.budgets == kept
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from opsconsole.domain.records import FleetSnapshot
-from opsconsole.tui.memo import KEPT, while_shown
+from opsconsole.tui.memo import KEPT, kept_by, while_shown
 
 FLEET = FleetSnapshot(1, 2.0, "f", "off")
 
@@ -48,3 +48,22 @@ def test_only_the_newest_few_answers_are_kept() -> None:
     for value in (*range(KEPT + 1), 0):
         assert number(FLEET, value) == value
     assert asked == [*range(KEPT + 1), 0]
+
+
+def test_what_was_made_from_equal_things_is_given_again_and_what_was_used_last_is_kept_longest() -> None:
+    made: list[int] = []
+
+    @kept_by(lambda number, at: (number, at // 5))
+    def drawn(number: int, at: float) -> int:
+        made.append(number)
+        return number
+
+    assert [drawn(0, 1.0), drawn(0, 4.9), drawn(0, 5.0)] == [0, 0, 0] and made == [0, 0]
+    for number in range(1, KEPT):
+        drawn(number, 5.0)
+        drawn(0, 5.0)
+    made.clear()
+    drawn(0, 5.0)
+    assert made == []
+    drawn(0, 1.0)
+    assert made == [0]
