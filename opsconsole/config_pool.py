@@ -56,6 +56,23 @@ class CapacityTable(Table):
     prompt_share: float | None = Field(default=None, ge=0, le=1)  # of a replica's time that prompts take
 
 
+class StepTimeTable(Table):
+    """[pool.NAME.step_time]: how long the engine's steps take, for the laws that predict from it (Dynamo's)."""
+
+    base: Seconds
+    per_token: Seconds  # in the batch
+    per_context: Seconds = 0.0  # token of context that is read
+    kv_tokens: float | None = Field(default=None, gt=0)
+    max_running: int | None = Field(default=None, ge=1)
+    max_batch_tokens: int | None = Field(default=None, ge=1)
+
+    @model_validator(mode="after")
+    def _takes_time(self) -> StepTimeTable:
+        if self.base + self.per_token <= 0:
+            raise ValueError("a step takes some time: give base or per_token above 0")
+        return self
+
+
 class ThresholdsTable(Table):
     """[pool.NAME.thresholds]: where the law begins to want more, and how much room a shrink must leave."""
 
@@ -152,6 +169,7 @@ class PoolTable(Table):
     gpus_per_replica: int | None = Field(default=None, ge=1)
     gpu_price_per_hour: float | None = Field(default=None, ge=0)
     capacity: CapacityTable | None = None
+    step_time: StepTimeTable | None = None
     thresholds: ThresholdsTable = ThresholdsTable()
     schedule: tuple[ScheduleTable, ...] = ()
     tiers: tuple[TierTable, ...] = ()

@@ -10,13 +10,13 @@ from collections.abc import Iterable, Iterator
 from datetime import time
 
 from opsconsole.config import Config, Loaded
-from opsconsole.config_pool import DAYS, CapacityTable, PoolTable, ScheduleTable, ThresholdsTable
+from opsconsole.config_pool import DAYS, CapacityTable, PoolTable, ScheduleTable, StepTimeTable, ThresholdsTable
 from opsconsole.control.credentials import where
 from opsconsole.control.hours import Hours
 from opsconsole.control.settings import NodeTier, PoolSettings
 from opsconsole.domain.fleet import PoolSpec, SloSpec
 from opsconsole.errors import ConfigError
-from policies.situation import CapacityFacts, Limits, ScheduleWindow, Thresholds
+from policies.situation import CapacityFacts, Limits, ScheduleWindow, StepProfile, Thresholds
 from policies.worth import prompt_share
 
 
@@ -37,6 +37,7 @@ def pool_settings(name: str, table: PoolTable, loaded: Loaded) -> PoolSettings:
         lead_s=table.cold_start,
         thresholds=_thresholds(table.thresholds),
         capacity=_capacity(table.capacity),
+        profile=_profile(table.step_time),
         schedule=tuple(_once(table.schedule)),
         hours=tuple(_again(table.schedule)),
         tiers=tuple(NodeTier(t.name, t.lead, frozenset(t.nodes), t.replicas_per_node) for t in table.tiers),
@@ -82,6 +83,14 @@ def _capacity(told: CapacityTable | None) -> CapacityFacts | None:
     if share is None and told.prompt_tokens is not None and told.output_tokens is not None:
         share = prompt_share(told.prompt_tokens, told.output_tokens)
     return CapacityFacts(told.requests, told.prompt_tokens, told.output_tokens, prompt_share=share)
+
+
+def _profile(told: StepTimeTable | None) -> StepProfile | None:
+    if told is None:
+        return None
+    return StepProfile(
+        told.base, told.per_token, told.per_context, told.kv_tokens, told.max_running, told.max_batch_tokens
+    )
 
 
 def _once(tables: Iterable[ScheduleTable]) -> Iterator[ScheduleWindow]:

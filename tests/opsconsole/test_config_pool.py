@@ -105,6 +105,13 @@ def test_an_impossible_threshold_is_named(tmp_path: Path, text: str, words: str)
     assert words in str(caught.value)
 
 
+def test_a_step_that_takes_no_time_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "fleet.toml"
+    path.write_text("[pool.a.step_time]\nbase = 0\nper_token = 0\n")
+    with pytest.raises(ConfigError, match=r"pool\.a\.step_time: a step takes some time"):
+        load(path, {})
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [

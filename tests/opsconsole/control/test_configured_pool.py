@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
+
 from opsconsole.config import load
 from opsconsole.control.configured import agent_settings
 from opsconsole.control.settings import NodeTier, PoolSettings
@@ -39,6 +41,11 @@ begin = 2026-11-30T07:00:00Z
 end = 2026-11-30T09:00:00Z
 maximum = 6
 note = "maintenance"
+[pool.chat.step_time]
+base = "12ms"
+per_token = "0.07ms"
+per_context = "0.0001ms"
+max_batch_tokens = 512
 [[pool.chat.tiers]]
 name = "pulled"
 lead = "45s"
@@ -62,6 +69,13 @@ def decided(pool: PoolSettings, now: datetime, want: int) -> tuple[int, str]:
 
 def test_every_threshold_is_the_laws(tmp_path: Path) -> None:
     assert pool_of(tmp_path).thresholds == Thresholds(4.0, 0.8, 0.2, 0.6, 0.75, 30.0, 0.99, 3.0)
+
+
+def test_the_step_times_are_those_that_dynamos_laws_predict_from(tmp_path: Path) -> None:
+    profile = pool_of(tmp_path).profile
+    assert profile is not None
+    assert [profile.base_s, profile.per_token_s, profile.per_context_s] == pytest.approx([0.012, 7e-5, 1e-7])
+    assert profile.max_batch_tokens == 512
 
 
 def test_a_tier_is_its_nodes(tmp_path: Path) -> None:
