@@ -54,6 +54,8 @@ class CapacityTable(Table):
     prompt_tokens: float | None = Field(default=None, gt=0)
     output_tokens: float | None = Field(default=None, gt=0)
     prompt_share: float | None = Field(default=None, ge=0, le=1)  # of a replica's time that prompts take
+    idle_ttft: Seconds | None = None  # of a lone request on an idle replica: what no number of replicas improves
+    idle_tpot: Seconds | None = None
 
 
 class StepTimeTable(Table):

@@ -82,7 +82,14 @@ def _capacity(told: CapacityTable | None) -> CapacityFacts | None:
     share = told.prompt_share
     if share is None and told.prompt_tokens is not None and told.output_tokens is not None:
         share = prompt_share(told.prompt_tokens, told.output_tokens)
-    return CapacityFacts(told.requests, told.prompt_tokens, told.output_tokens, prompt_share=share)
+    return CapacityFacts(
+        told.requests,
+        told.prompt_tokens,
+        told.output_tokens,
+        idle_ttft=told.idle_ttft,
+        idle_tpot=told.idle_tpot,
+        prompt_share=share,
+    )
 
 
 def _profile(told: StepTimeTable | None) -> StepProfile | None:

@@ -13,7 +13,7 @@ from opsconsole.cli import app
 from opsconsole.clock import ManualClock
 from opsconsole.commands.config_cmd import TEMPLATE, validate
 from opsconsole.config import find, load
-from opsconsole.config_pool import ScheduleTable, StepTimeTable, TierTable
+from opsconsole.config_pool import CapacityTable, ScheduleTable, StepTimeTable, TierTable
 from opsconsole.control.configured import agent_settings, sources
 from opsconsole.control.settings import Mode, Role
 from opsconsole.errors import ConfigError
@@ -142,7 +142,7 @@ def test_the_template_is_right_and_names_every_key() -> None:
     text = TEMPLATE.read_text()
     config = loaded.config
     tables = (config.agent, config.pool["default"], config.pool["default"].thresholds, config.sources, config.act)
-    for table in (*(type(table) for table in tables), ScheduleTable, StepTimeTable, TierTable):
+    for table in (*(type(table) for table in tables), CapacityTable, ScheduleTable, StepTimeTable, TierTable):
         for key in table.model_fields:
             assert key in text, f"{key} is not in the template"
 

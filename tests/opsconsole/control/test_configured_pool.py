@@ -11,7 +11,7 @@ from opsconsole.config import load
 from opsconsole.control.configured import agent_settings
 from opsconsole.control.settings import NodeTier, PoolSettings
 from opsconsole.control.situation import Surroundings, situation_of
-from opsconsole.domain.records import FleetSnapshot, PoolView, SourceView
+from opsconsole.domain.records import FleetSnapshot, Interval, PoolView, SloView, SourceView
 from policies.compose import decide
 from policies.memory import Memory
 from policies.situation import Thresholds
@@ -105,3 +105,17 @@ def test_a_window_that_comes_once_bounds_that_once(tmp_path: Path) -> None:
     target, reason = decided(pool, datetime(2026, 11, 30, 7, 30, tzinfo=UTC), 8)
     assert target == 6 and "schedule maintenance 6 caps 8" in reason
     assert decided(pool, datetime(2026, 11, 30, 9, 30, tzinfo=UTC), 8)[0] == 8
+
+
+def test_an_slo_below_what_an_idle_replica_does_is_told_to_be_out_of_reach_and_buys_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "fleet.toml"
+    path.write_text('[slo.fast]\nttft = "200ms"\n[pool.chat]\nmaximum = 8\n[pool.chat.capacity]\nidle_ttft = "0.4s"\n')
+    pool = agent_settings(load(path, {})).pools[0]
+    slo = SloView("fast", 0.2, attainment=Interval(0.1, 0.2), burn_short=9.0, burn_long=9.0)
+    seen = FleetSnapshot(1, 1000.0, "f", "act", (), (PoolView("chat", slos=(slo,)),), (), interval=1.0)
+    decision, _ = decide(situation_of(seen, pool, Surroundings(want=2)), Memory())
+    told = next(rule.text for rule in decision.rules if rule.rule == "slo")
+    assert decision.target == 2
+    assert told.startswith(
+        "a lone request on an idle replica has TTFT 0.4 s and the bound is 0.2 s: more replicas cannot"
+    )
