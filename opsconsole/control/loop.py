@@ -251,8 +251,8 @@ class Loop:
         if not acts_by_itself(self.settings.mode):
             return (), ()
         for item in decided:
-            if item.view.target == item.view.current:
-                continue
+            if item.view.target == item.view.current or item.situation.frozen_reason is not None:
+                continue  # bounds win over a pause, not over whoever else owns the scale
             plan, lines = await self.hands.carry_out(item.view, "auto", self._tick)
             entries += lines
             if plan is not None:

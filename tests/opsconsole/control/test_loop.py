@@ -10,13 +10,17 @@ from typing import Any
 
 import pytest
 
+from opsconsole.act.actuator import PoolState
+from opsconsole.act.pretend import PretendWorld
 from opsconsole.control.agent import reload_settings
 from opsconsole.control.alerts import Silence
-from opsconsole.control.settings import Mode
+from opsconsole.control.settings import Mode, PoolSettings
+from opsconsole.domain.fleet import PoolSpec
 from opsconsole.domain.records import HoldView, Plan, PlanKind, ReplicaState
 from opsconsole.errors import ConfigError, PlanRefused
 from opsconsole.history.reader import Reader
-from policies.situation import Outlook
+from policies.registry import policy
+from policies.situation import Limits, Outlook
 
 Make = Callable[..., Awaitable[Any]]
 
@@ -43,6 +47,25 @@ async def test_only_act_touches_the_world(make_stage: Make, mode: Mode) -> None:
     assert stage.world.applied == 0
     assert len(stage.journal("decision")) == (1 if mode is Mode.ADVISE else 0)
     assert bool(stage.law.seen) is (mode is Mode.ADVISE)
+
+
+@pytest.mark.parametrize(("hold", "owner"), [("another daemon leads", None), (None, "an HPA")])
+async def test_bounds_do_not_win_over_whoever_else_owns_the_scale(
+    make_stage: Make, monkeypatch: pytest.MonkeyPatch, hold: str | None, owner: str | None
+) -> None:
+    pool = PoolSettings(PoolSpec("chat", "model", 4, 8), Limits(4, 8), policy="reactive")
+    stage = await make_stage(want=2, law=policy("reactive"), pools=(pool,))
+    real = PretendWorld.state
+
+    async def held(self: PretendWorld, name: str) -> PoolState:
+        return replace(await real(self, name), hold=hold, owner=owner)
+
+    monkeypatch.setattr(PretendWorld, "state", held)
+    await stage.ticks(5)
+    (told,) = stage.journal("decision")
+    assert told.startswith("chat 2 -> 4 (minimum): minimum 4 holds up 2; hold at 2: an")
+    assert stage.world.applied == 0
+    assert stage.journal("plan") == stage.journal("error") == []
 
 
 async def test_the_situation_the_memory_and_the_trace_are_kept_for_every_tick(make_stage: Make) -> None:
