@@ -310,4 +310,5 @@ def reload_settings(loop: Loop, load: Callable[[], AgentSettings] | None, clock:
         tokens=kept.tokens,
         parent_pid=kept.parent_pid,
     )
-    loop.journal.say(clock.now(), "mode", "", "configuration reloaded; sources and addresses stay until a restart")
+    stay = "sources, addresses, tokens and channels stay until a restart"
+    loop.journal.say(clock.now(), "mode", "", f"configuration reloaded; {stay}")

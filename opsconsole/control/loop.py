@@ -229,6 +229,7 @@ class Loop:
         pools = self.settings.pools
         found = ((self._situation(snapshot, pool, standings.get(pool.name, WATCHED)), pool) for pool in pools)
         asked = [(situation, pool) for situation, pool in found if situation is not None]
+        self._decider.baselines = self.settings.baselines
         return self._decider.decide(asked, self.settings.budgets)
 
     def _situation(self, snapshot: FleetSnapshot, pool: PoolSettings, standing: Standing) -> Situation | None:

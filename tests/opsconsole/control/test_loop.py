@@ -435,6 +435,9 @@ async def test_baselines_are_asked_beside_and_their_targets_kept(make_stage: Mak
     stage.law.target = 3
     record = await stage.loop.tick()
     assert record.decisions[0].counterfactual == {"other": 3}
+    reload_settings(stage.loop, lambda: replace(stage.settings, baselines=("another",)), stage.clock)
+    record = await stage.loop.tick()
+    assert record.decisions[0].counterfactual == {"another": 3}
 
 
 async def test_a_change_that_is_always_refused_is_tried_ever_more_patiently(
