@@ -14,7 +14,7 @@ import math
 import re
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TextIO
 
@@ -72,8 +72,10 @@ def _read(path: Path, file: TextIO) -> Trace:
 
 
 def _iso(text: str) -> float:
-    """Seconds of `2023-11-16 18:17:03.9799600`; a seventh digit of the second is left aside."""
-    return datetime.fromisoformat(re.sub(r"(\.\d{6})\d+", r"\1", text.strip()) + "+00:00").timestamp()
+    """Seconds of `2023-11-16 18:17:03.9799600` or `2024-05-10 00:00:00.009930+00:00`; UTC where no zone is told, and a
+    seventh digit of the second is left aside."""
+    found = datetime.fromisoformat(re.sub(r"(\.\d{6})\d+", r"\1", text.strip()))
+    return (found if found.tzinfo is not None else found.replace(tzinfo=UTC)).timestamp()
 
 
 LAYOUTS: tuple[tuple[tuple[str, str, str], Callable[[str], float]], ...] = (

@@ -59,6 +59,8 @@ def test_bins_that_were_not_recorded_are_silence_and_the_name_says_how_many(tmp_
 
 
 AZURE = "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:17:03.9799600,4808,10\n2023-11-16 18:17:14.0,110,0\n"
+AZURE_2024 = "TIMESTAMP,ContextTokens,GeneratedTokens\n2024-05-10 00:00:00.009930+00:00,2162,5\n"
+AZURE_2024 += "2024-05-10 02:00:10+02:00,2399,6\n"
 BURST = "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n5,ChatGPT,472,18,490,Conversation log\n"
 BURST += "45,GPT-4,1087,230,1317,API log\n"
 OWN = "t_seconds,prompt_tokens,output_tokens,hash_ids\n0.5,600,5,7 8\n1.0,600,6,7 9\n"
@@ -68,6 +70,7 @@ OWN = "t_seconds,prompt_tokens,output_tokens,hash_ids\n0.5,600,5,7 8\n1.0,600,6,
     ("text", "times", "prompts", "outputs"),
     [
         pytest.param(AZURE, [0.0, 10.02004], [4808, 110], [10, 1], id="Azure: a failed answer still costs its prompt"),
+        pytest.param(AZURE_2024, [0.0, 9.99007], [2162, 2399], [5, 6], id="Azure's later files tell the zone"),
         pytest.param(BURST, [0.0, 40.0], [472, 1087], [18, 230], id="BurstGPT"),
         pytest.param(OWN, [0.0, 0.5], [600, 600], [5, 6], id="single requests with prefix blocks"),
     ],
