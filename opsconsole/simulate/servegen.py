@@ -18,6 +18,8 @@ import numpy as np
 from opsconsole.errors import UsageError
 from opsconsole.simulate.traces import BIN_S, Floats, Kind, Trace
 
+MOST = 1e9  # of seconds, requests/s and coefficients of variation
+
 
 def read_servegen(path: Path, seed: int) -> Trace:
     """All clients of `chunk-*-trace.csv` (time, rate, cv, ...) with the lengths of `chunk-*-dataset.json`."""
@@ -65,10 +67,17 @@ def _windows(file: Path) -> tuple[float, Floats, Floats]:
                     raise UsageError(f"{file}, row {number}: {','.join(row)[:80]!r} is not time, rate, cv.") from None
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{file} cannot be read: {error}.") from error
+    numbers = np.array([times, rates, cvs])
+    wrong = np.nonzero(~(np.isfinite(numbers) & (numbers >= 0) & (numbers <= MOST)).all(axis=0))[0]
+    if wrong.size:
+        told = ",".join(f"{value:g}" for value in numbers[:, wrong[0]])
+        raise UsageError(f"{file}, row {wrong[0] + 1}: {told} must not be negative or endless.")
     gaps = np.diff(times)
-    if len(times) < 2 or gaps.min() <= 0 or min(times) < 0 or min(rates) < 0:
-        raise UsageError(f"{file} needs two windows or more, in order of time, with rates that are not negative.")
-    return float(gaps[0]), np.array(rates), np.array(cvs)
+    if not gaps.size or gaps[0] < BIN_S or gaps[0] % BIN_S or (gaps != gaps[0]).any():
+        raise UsageError(
+            f"{file} needs two windows or more, one after another, of equal lengths that {BIN_S:g} s divide."
+        )
+    return float(gaps[0]), numbers[1], numbers[2]
 
 
 def _counts(means: Floats, cvs: Floats, draw: np.random.Generator) -> Floats:

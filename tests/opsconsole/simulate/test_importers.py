@@ -119,6 +119,27 @@ def test_a_servegen_directory_is_re_created_with_its_rates_and_lengths(tmp_path:
 
 
 @pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        pytest.param("0,1,1\n600,nan,1\n", "row 2: 600,nan,1 must not be negative or endless", id="unknown rate"),
+        pytest.param("0,1,1\n600,2,inf\n", "row 2: 600,2,inf must not be", id="endless burstiness"),
+        pytest.param("0,1,1\n600,2,-3\n", "row 2: 600,2,-3 must not be", id="negative burstiness"),
+        pytest.param("0,1e300,1\n600,2,1\n", r"row 1: 0,1e\+300,1 must not be", id="endless rate"),
+        pytest.param("0,1,1\n600,2,1\n1800,2,1\n", "of equal lengths", id="a window is missing"),
+        pytest.param("0,1,1\n604,2,1\n", "of equal lengths that 10 s divide", id="windows of odd seconds"),
+        pytest.param("0,1,1\n-600,2,1\n", "row 2: -600,2,1 must not be", id="before the start"),
+        pytest.param("600,1,1\n0,2,1\n", "one after another", id="unsorted"),
+        pytest.param("0,1,1\n", "needs two windows or more", id="one window"),
+        pytest.param("0,many,1\n", "row 1: '0,many,1' is not time, rate, cv", id="no number"),
+    ],
+)
+def test_a_servegen_client_that_cannot_be_is_named(tmp_path: Path, rows: str, words: str) -> None:
+    write(tmp_path / "chunk-0-trace.csv", rows)
+    with pytest.raises(UsageError, match=words):
+        read_trace(tmp_path)
+
+
+@pytest.mark.parametrize(
     ("text", "words"),
     [
         pytest.param("t_seconds,requests\n0,1\n10,2\n5,3\n", "row 3: time 5 s comes after 10 s", id="unsorted"),
