@@ -120,6 +120,8 @@ def proof(
         raise UsageError("give the folder of the proof set's traces, or set OPSCONSOLE_TRACES to it.")
     starts = [moments(word) for word in cold_start.split(",") if word.strip()]
     chosen = laws_of(law) if law else LAWS
+    if not starts or not chosen:
+        raise UsageError("a proof needs at least one --policy and one --cold-start.")
     text = run_proof(folder, cache, out, starts, processes, lambda line: typer.echo(line, err=True), chosen)
     typer.echo(text)
 
@@ -142,11 +144,14 @@ def agreement(
 
       opsconsole simulate agreement trace.csv.gz --window 6d,6.05d --fleet 8 --seeds 3
     """
-    from opsconsole.commands.simulate_run import laws_of, moments, part, read
+    from opsconsole.commands.simulate_run import check_fleet, check_span, laws_of, moments, part, read
     from opsconsole.simulate.agreement import as_text, compare
 
     chosen = laws_of(policy)
+    check_fleet(fleet)
     loads = [part(read(name, seed, "", 0.0), window) for name in traces]
+    for load in loads:
+        check_span(load)
     drawn = range(seed, seed + seeds)
     found = [row for load in loads for row in compare(load, chosen, moments(cold_start), fleet, drawn)]
     typer.echo(as_text(found))

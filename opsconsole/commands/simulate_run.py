@@ -59,11 +59,10 @@ class Options:
         starts = tuple(dict.fromkeys(moments(word) for word in cold_starts.split(",") if word.strip()))
         if not laws or not starts:
             raise UsageError("a backtest needs at least one --policy and one --cold-start.")
-        for name, value in (("--fleet", fleet), ("--prompt-tokens", lengths[0]), ("--output-tokens", lengths[1])):
+        check_fleet(fleet)
+        for name, value in (("--prompt-tokens", lengths[0]), ("--output-tokens", lengths[1])):
             if not (math.isfinite(value) and value >= 1):
                 raise UsageError(f"{name} {value:g} must be 1 or more.")
-        if fleet > MOST_REPLICAS:
-            raise UsageError(f"--fleet {fleet:g} is more than the {MOST_REPLICAS:,} replicas that are simulated.")
         _kept_in(cache)
         if not (math.isfinite(scale) and scale >= 0):
             raise UsageError(f"--scale {scale:g} must be above 0, or 0 to be found.")
@@ -85,6 +84,23 @@ def laws_of(words: str) -> tuple[str, ...]:
         if law not in names():
             raise UsageError(f"policy {law!r} is unknown: use one of {', '.join(names())}.")
     return laws
+
+
+def check_fleet(count: float) -> None:
+    """Replicas that the clairvoyant schedule should need on average."""
+    if not (math.isfinite(count) and count >= 1):
+        raise UsageError(f"--fleet {count:g} must be 1 or more.")
+    if count > MOST_REPLICAS:
+        raise UsageError(f"--fleet {count:g} is more than the {MOST_REPLICAS:,} replicas that are simulated.")
+
+
+def check_span(load: Trace) -> None:
+    """Request by request is for short loads."""
+    if load.seconds * (1 - WARM_SHARE) > LONGEST_REQUEST_S:
+        raise UsageError(
+            f"{load.name} spans {load.seconds / 3600:.1f} h: request by request is for {LONGEST_REQUEST_S / 3600:g} h "
+            f"or less of scored time; give --window FROM,TO, or --fidelity fluid."
+        )
 
 
 def moments(text: str) -> float:
@@ -158,11 +174,8 @@ def backtest_text(loads: list[Trace], options: Options, output: str, html: Path 
 
 
 def _tables(load: Trace, options: Options) -> list[Table]:
-    if options.fidelity == "request" and load.seconds * 0.6 > LONGEST_REQUEST_S:
-        raise UsageError(
-            f"{load.name} spans {load.seconds / 3600:.1f} h: request by request is for {LONGEST_REQUEST_S / 3600:g} h "
-            f"or less of scored time; give --window FROM,TO, or --fidelity fluid."
-        )
+    if options.fidelity == "request":
+        check_span(load)
     if load.requests.any() and not load.requests[math.floor(WARM_SHARE * load.requests.size) :].any():
         raise UsageError(
             f"{load.name} holds no requests in the last {100 * (1 - WARM_SHARE):.0f} %, which are scored: give another "

@@ -126,6 +126,22 @@ def test_a_long_trace_request_by_request_names_the_limit() -> None:
         run("backtest", "synthetic:diurnal", "--fidelity", "request", "--policy", "static")
 
 
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("agreement", "synthetic:diurnal", "--fleet", "nan"), "--fleet nan must be 1 or more"),
+        (("agreement", "synthetic:diurnal", "--fleet", "0"), "--fleet 0 must be 1 or more"),
+        (("agreement", "synthetic:diurnal", "--window", "0h,24h"), "request by request is for 6 h or less"),
+        (("agreement", "synthetic:diurnal", "--policy", "magic"), "policy 'magic' is unknown"),
+        (("proof", "/tmp", "--cold-start", ","), "a proof needs at least one --policy and one --cold-start"),
+        (("proof", "/tmp", "--policy", ","), "a proof needs at least one --policy and one --cold-start"),
+    ],
+)
+def test_what_cannot_be_compared_or_proved_is_a_sentence(words: tuple[str, ...], sentence: str) -> None:
+    with pytest.raises(UsageError, match=sentence):
+        run(*words)
+
+
 def test_an_address_without_its_kind_is_explained() -> None:
     with pytest.raises(UsageError, match="write prometheus:http://prom:9090 and give --query"):
         run("backtest", "http://prom:9090", "--policy", "static")
