@@ -71,7 +71,7 @@ async def _ask(options: PrometheusOptions, query: str, first: float, last: float
 
 
 def _series(answer: Answer, asked: Question, first: float, last: float) -> Series:
-    from forecaster.series import from_pairs
+    from forecaster.series import SeriesError, from_pairs
 
     if len(answer.series) > 1:
         some = "; ".join(_labels(labels) for labels, _ in answer.series[:SHOWN_SERIES])
@@ -79,14 +79,18 @@ def _series(answer: Answer, asked: Question, first: float, last: float) -> Serie
             f"{asked.query} gives {len(answer.series)} series ({some}): a load is one, so sum() them or choose one."
         )
     points = answer.series[0][1] if answer.series else ()
-    known = [(at - asked.step, value) for at, value in points if math.isfinite(value)]
+    inside = [point for point in points if first <= point[0] <= last]  # whatever else a server sends
+    known = [(at - asked.step, value) for at, value in inside if math.isfinite(value)]
     if not known:
         raise UsageError(f"{asked.url} has nothing for {asked.query} in that time: see the query in its own console.")
     negative = next((value for _, value in known if value < 0), None)
     if negative is not None:
         raise UsageError(f"{asked.query} gives {negative:g}: a load is never negative; is it a rate of a counter?")
     ends = [] if known[-1][0] >= last - asked.step else [(last - asked.step, None)]  # silence at the end is a gap
-    return from_pairs([*known, *ends], asked.step)
+    try:
+        return from_pairs([*known, *ends], asked.step)
+    except SeriesError as error:
+        raise UsageError(f"{asked.url} answers {asked.query} out of order: {error}.") from None
 
 
 def _labels(labels: Mapping[str, str]) -> str:

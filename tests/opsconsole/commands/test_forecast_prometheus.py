@@ -15,6 +15,7 @@ from opsconsole.cli import app
 from opsconsole.clock import SystemClock
 from opsconsole.commands.forecast_prometheus import Question, read_prometheus
 from opsconsole.errors import UsageError
+from opsconsole.observe.promql import Answer, PrometheusClient
 from tests.opsconsole.observe.prometheus_server import scraping
 
 HOURS, EVERY_S, RATE = 3, 15, 5.0
@@ -112,3 +113,28 @@ def test_no_server_no_whole_step_and_options_that_do_not_fit_are_refused(tmp_pat
     ):
         result = run.invoke(app, ["forecast", *words])
         assert isinstance(result.exception, UsageError) and says in str(result.exception), (words, result.output)
+
+
+def lying(monkeypatch: pytest.MonkeyPatch, points: list[tuple[float, float]]) -> Question:
+    """A question of an hour to a server that answers with these points."""
+
+    async def answer(self: PrometheusClient, query: str, start: float, end: float, step: float) -> Answer:
+        return Answer((({}, tuple(points)),))
+
+    monkeypatch.setattr(PrometheusClient, "range", answer)
+    return Question("http://127.0.0.1:1", "up", 7200.0, 3600.0, 60.0)
+
+
+def test_what_a_server_sends_beyond_the_question_is_left_aside(monkeypatch: pytest.MonkeyPatch) -> None:
+    points = [(60.0 * i, 2.0) for i in range(1, 121)]
+    later = [(60.0 * i, 9_999.0) for i in range(121, 200)]
+    series, _ = read_prometheus(lying(monkeypatch, points + later))
+    assert (series.start, series.end) == (3600.0, 7200.0)
+    assert set(series.values.tolist()) == {2.0}
+
+
+@pytest.mark.parametrize("step", [-1, 0])
+def test_points_out_of_order_are_told(monkeypatch: pytest.MonkeyPatch, step: int) -> None:
+    points = [(7200.0 + step * 60.0 * i, 2.0) for i in range(20)]
+    with pytest.raises(UsageError, match="answers up out of order: row 2"):
+        read_prometheus(lying(monkeypatch, points))
