@@ -29,7 +29,7 @@ from opsconsole.domain.records import FleetSnapshot, HoldView, JournalEntry
 from opsconsole.domain.wire import dumps, to_json
 from opsconsole.errors import OpsConsoleError, PlanRefused
 
-SELDOM_S, BUDGETS_S = 5.0, 60.0  # between two looks at what a stream tells and takes long to find
+SELDOM_S, FORECASTS_S, BUDGETS_S = 5.0, 15.0, 60.0  # between two looks at what a stream tells and takes long to find
 
 
 class DemoApi:
@@ -108,7 +108,7 @@ class DemoApi:
             "journal": Topic(journal, adds=True),
             "decisions": topic(agent.decided.values),
             "holds": topic(lambda: agent.holds),
-            "forecasts": topic(lambda: forecasts(agent.world, agent.seed, agent.hindsight), SELDOM_S),
+            "forecasts": topic(lambda: forecasts(agent.world, agent.seed, agent.hindsight), FORECASTS_S),
             "prefixes": topic(lambda: prefixes(agent.world), SELDOM_S),
             "findings": topic(lambda: FINDINGS, SELDOM_S),
             "budgets": topic(lambda: budgets(agent.advance()), BUDGETS_S),

@@ -30,12 +30,13 @@ from opsconsole.domain.records import (
     HoldView,
     JournalEntry,
 )
-from opsconsole.domain.wire import WireError, from_json, loads_by_parts
+from opsconsole.domain.wire import WireError, from_json, loads, loads_by_parts
 from opsconsole.errors import AgentUnavailable, PlanRefused, UsageError
 
 T = TypeVar("T")
 CONNECT_S, READ_S = 3.0, 30.0
 AT_ONCE = 8  # records of a tick read in one go, about a millisecond
+SHORT = 24_000  # characters of a tick that is read in one go: about so many records
 
 
 class AgentReader:
@@ -189,8 +190,10 @@ class AgentReader:
 
     async def _piecemeal(self, text: str) -> FleetSnapshot:
         """A tick, read a few replicas at a time: a key pressed meanwhile waits for those, not for a thousand."""
-        steps = loads_by_parts(FleetSnapshot, text)
         try:
+            if len(text) < SHORT:
+                return loads(FleetSnapshot, text)
+            steps = loads_by_parts(FleetSnapshot, text)
             while True:
                 for _ in range(AT_ONCE):
                     next(steps)

@@ -36,7 +36,7 @@ from opsconsole.history.reader import Reader
 log = logging.getLogger(__name__)
 BODY_LIMIT = 64 * 1024
 STALE_TICKS = 10.0  # intervals without a tick before the agent says it is not ready
-SELDOM_S, BUDGETS_S = 5.0, 60.0  # between two looks at what a stream tells and takes long to find
+SELDOM_S, FORECASTS_S, BUDGETS_S = 5.0, 15.0, 60.0  # between two looks at what a stream tells and takes long to find
 LONGEST_HISTORY, LONGEST_LOG = 5000, 2000
 JSON_TYPE = "application/json"
 
@@ -151,7 +151,7 @@ class Api:
             "journal": Topic(journal, adds=True),
             "decisions": _at_once(lambda: self._loop.feed.decisions),
             "holds": _at_once(self._orders.holds),
-            "forecasts": _at_once(self._forecasts, SELDOM_S),
+            "forecasts": _at_once(self._forecasts, FORECASTS_S),
             "prefixes": Topic(prefixes, SELDOM_S),
             "findings": Topic(lambda: asyncio.to_thread(self._findings), SELDOM_S),
             "budgets": Topic(self._long_budgets, BUDGETS_S),

@@ -71,6 +71,8 @@ class EventReader:
 
 def _parted(whole: bytes) -> tuple[str, str] | None:
     """One event in its parts; None for what carries no data."""
+    if whole.startswith(b"data:") and b"\n" not in whole:
+        return "", whole[5:].strip().decode()
     name, text = b"", None
     for line in whole.split(b"\n"):
         if line.startswith(b"data:"):

@@ -246,7 +246,8 @@ def _scalar_decoder(kind: Any) -> Decode:
     if kind is float:
         return _float_in
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
-        return lambda data: _enum_in(kind, data)
+        members: Mapping[Any, Any] = {member.value: member for member in kind}
+        return lambda data: (members.get(data) if data.__class__ is str else None) or _enum_in(kind, data)
     if kind is types.NoneType:
         return lambda data: None
     if kind in (str, int, bool):

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from opsconsole.tui.memo import kept_by
+
 PAGES = ("fleet", "replica", "decisions", "slo", "caches", "events")
 ROWS = frozenset({"fleet", "decisions", "slo", "caches", "events"})  # screens with a list and a cursor
 
@@ -143,6 +145,7 @@ def allowed(action: Action, page: str, can_act: bool) -> bool:
     return works_on(action, page) and (can_act or not action.mutates)
 
 
+@kept_by(lambda page, can_act, keys=None: (page, can_act, keys))
 def footer(page: str, can_act: bool, keys: Mapping[str, tuple[str, ...]] | None = None) -> list[tuple[str, str]]:
     """Key and label of what the last line shows, most important first."""
     shown = [a for a in ACTIONS if a.footer and allowed(a, page, can_act)]

@@ -23,9 +23,10 @@ from opsconsole.tui.recording import Recorder, Recording
 from opsconsole.tui.screens.console import ConsoleScreen
 from opsconsole.tui.session import Session
 from opsconsole.tui.settings import TuiSettings
+from opsconsole.tui.widgets.paint import FRAME, FRAMED
 from opsconsole.tui.world import Look, World
 
-LEAN_S = 4.0
+LEAN_S, BEAT_S = 4.0, 1.0
 
 
 def firing(world: World) -> set[tuple[str, str]]:
@@ -102,13 +103,13 @@ class ConsoleApp(App[int]):
 
     def on_mount(self) -> None:
         self.call_after_refresh(self._start)
-        self.set_interval(1.0, self._tick)
 
     def _start(self) -> None:
         """After the first paint: talk to the agent, and notice when the terminal goes away."""
         from opsconsole.tui.lifeline import watch_terminal
 
         self.background(self.feed.run())
+        self.background(self._beat())
         watch_terminal(self, self.clock, self.owns_process)
         if self.owns_process:
             from opsconsole.tui.rubbish import keep_away
@@ -144,6 +145,11 @@ class ConsoleApp(App[int]):
         if self.session.shown is self.session.live:
             self.repaint()
 
+    async def _beat(self) -> None:
+        while True:
+            await self.clock.sleep(BEAT_S)
+            self._tick()
+
     def _tick(self) -> None:
         """Ages and messages move although no snapshot comes; a running stream repaints by itself."""
         world = self.session.live
@@ -158,6 +164,13 @@ class ConsoleApp(App[int]):
         if screen is not None and screen.is_mounted:
             screen.draw()
             self._painted_at = self.clock.monotonic()
+
+    def put(self, text: str) -> None:
+        """Write to the terminal now, as one frame, what changes on a screen that Textual knows already."""
+        if self._driver is None or self.is_headless or not self._running or self._closed:
+            return
+        self._driver.write(f"{FRAME}{text}{FRAMED}" if self._sync_available else text)
+        self._driver.flush()
 
     def perform(self, action_id: str, argument: str = "") -> None:
         """One action, however it was asked for."""

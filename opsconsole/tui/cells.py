@@ -106,7 +106,7 @@ def tail(text: str, cells: int, mark: str = "..") -> str:
 
 def line_width(line: Iterable[Cell]) -> int:
     """Cells a line takes."""
-    return sum(width(cell.text) for cell in line)
+    return sum([len(text) if text.isascii() else width(text) for text, _ in line])
 
 
 def fit(line: Iterable[Cell], cells: int, mark: str = "~") -> Line:

@@ -26,6 +26,7 @@ BACKOFF = (0.2, 0.5, 1.0, 2.0, 3.0, 5.0)
 HISTORY_S, HISTORY_STEP_S, HISTORY_KEPT = 3600.0, 15.0, 240
 SLOW_S = 5.0  # between two questions for what the agent does not tell by itself
 SLOWER_S = 60.0  # budgets of weeks, which the agent sums up from minutes
+MANY, KEYS_TURNS = 100, 12  # from so many replicas on a tick takes long; turns of the event loop that a key needs
 BACKFILL_REPLICAS = 100  # above this, the small charts fill up as time goes on instead
 
 
@@ -85,6 +86,8 @@ class Feed:
                     if untold is None:
                         untold = {*TOPICS} - turn.told
                         beside += [asyncio.create_task(self._ask(client, name)) for name in untold]
+                    if len(turn.snapshot.replicas) > MANY:
+                        await _keys_first()
                     self._take(turn)
         finally:
             for task in beside:
@@ -157,6 +160,12 @@ class Feed:
     async def _quietly(self, work: Awaitable[None]) -> None:
         with contextlib.suppress(OpsConsoleError):
             await work
+
+
+async def _keys_first() -> None:
+    """Let a key that was pressed while a long tick was read have its frame before that tick is drawn."""
+    for _ in range(KEYS_TURNS):
+        await asyncio.sleep(0)
 
 
 def changed(world: World, found: Mapping[str, tuple[Any, ...]]) -> dict[str, Any]:

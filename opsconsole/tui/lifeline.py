@@ -21,7 +21,7 @@ from opsconsole.clock import Clock
 if TYPE_CHECKING:
     from opsconsole.tui.app import ConsoleApp
 
-PERIOD_S = 2.0
+PERIOD_S = 4.0
 
 
 def hung_up(fileno: int) -> bool:

@@ -113,7 +113,8 @@ def watch(
         cost.rss_mib, cost.beside_rss_mib = rss_mib(terminal.process), sum(map(rss_mib, others))
         if keys:
             was, began = cpu_seconds(terminal.process), CLOCK.monotonic()
-            cost.keys_ms = terminal.press_all([b"jk"[i % 2 : i % 2 + 1] for i in range(keys)], cursor)
+            moves = b"jk" if replicas > 1 else b"  "  # a cursor on the only row stays there; a mark comes and goes
+            cost.keys_ms = terminal.press_all([moves[i % 2 : i % 2 + 1] for i in range(keys)], cursor)
             idle = cost.percent / 100 * (CLOCK.monotonic() - began)
             cost.key_cpu_ms = max(0.0, cpu_seconds(terminal.process) - was - idle) / keys * 1e3
     finally:
@@ -121,9 +122,10 @@ def watch(
     return cost
 
 
-def cursor(screen: Screen) -> tuple[int, ...]:
-    """The rows that carry the mark of the selected replica, which every key pressed here moves."""
-    return tuple(y for y, char in enumerate(screen.column(1)) if char == ">")
+def cursor(screen: Screen) -> tuple[tuple[int, str], ...]:
+    """The rows that carry the mark of the selected replica or a star, which every key pressed here changes."""
+    marks = zip(screen.column(1), screen.column(2), strict=True)
+    return tuple((y, mark) for y, (at, star) in enumerate(marks) if (mark := f"{at}{star}") in (">*", "> ", " *"))
 
 
 def said(value: float | None, limit: float | None = None, digits: int = 1) -> str:

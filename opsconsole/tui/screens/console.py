@@ -28,6 +28,7 @@ class ConsoleScreen(Screen[None]):
 
     AUTO_FOCUS = "Grid"
     _own = 0  # widgets of this screen while nothing lies over the grid
+    _is_placed = False  # the grid has its place, which without anything over it is the whole screen
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(",".join(action.keys), f"perform('{action.id}')", action.label, show=False, id=action.id, priority=True)
         for action in actions.ACTIONS
@@ -53,12 +54,16 @@ class ConsoleScreen(Screen[None]):
 
     def draw(self) -> int:
         """Compute the frame and paint the lines that changed; nothing while there is no room."""
-        grid = self.grid
-        size = grid.size if grid.size.area else self.app.size
+        alone = self._is_placed and self.is_active and len(self.children) == self._own
+        size = self.app.size if alone else self.grid.size
+        if not size.area:
+            self._is_placed, size = False, self.app.size
+        elif not alone:
+            self._is_placed = True
         if not size.area:
             return 0
-        alone = self.is_active and len(self.children) == self._own and grid.size.area > 0
-        return grid.show(self.app.session.frame(Size(size.width, size.height)), alone)
+        frame = self.app.session.frame(Size(size.width, size.height))
+        return self.grid.show(frame, self.app.put if alone else None)
 
     def on_resize(self, event: events.Resize) -> None:
         self.call_after_refresh(self.draw)

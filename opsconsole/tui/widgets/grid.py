@@ -6,8 +6,8 @@ the resolved lines, or the old colours stay until the text changes.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
 
 from rich.segment import Segment
 from rich.style import Style
@@ -64,8 +64,9 @@ class Grid(Widget, can_focus=True):
         self._strips: dict[int, Strip] = {}
         self._paints: tuple[tuple[str, str | None], Painter] | None = None
 
-    def show(self, frame: Frame, alone: bool = False) -> int:
-        """Take a new frame; how many lines have to be painted again. One that has the screen `alone` paints at once."""
+    def show(self, frame: Frame, put: Callable[[str], None] | None = None) -> int:
+        """Take a new frame; how many lines have to be painted again. `put` writes to the terminal itself, where nothing
+        lies over this widget; else Textual paints when it comes to it."""
         old, self.frame = self.frame.lines, frame
         changes = [
             (y, old[y] if y < len(old) else (), after)
@@ -76,11 +77,10 @@ class Grid(Widget, can_focus=True):
         for y, _, _ in changes:
             self._strips.pop(y, None)
         if changes and self.is_attached:
-            across = self.size.width
-            if alone:
-                patch: Any = self._painter().patch(changes, across)  # Textual asks for something else than it takes
-                self.app._display(self.screen, patch)
+            if put is not None:
+                put(self._painter().patch(changes, line_width(changes[0][2] or changes[0][1])))
             else:
+                across = self.size.width
                 self.refresh(*(self._region(y, before, after, across) for y, before, after in changes))
         return len(changes)
 

@@ -11,13 +11,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from rich.color import ColorSystem
-from rich.console import Console
 from rich.style import Style
-from textual._compositor import CompositorUpdate
 
 from opsconsole.tui.cells import Cell, Line, width
 
 SYSTEMS = {"standard": ColorSystem.STANDARD, "256": ColorSystem.EIGHT_BIT, "truecolor": ColorSystem.TRUECOLOR}
+FRAME, FRAMED = "\x1b[?2026h", "\x1b[?2026l"  # what is between them is shown at once
 BRIDGED = 6  # equal cells between two that differ, as columns: sending them again is shorter than a move over them
 
 
@@ -51,26 +50,16 @@ class Ink:
         return self.back == other.back and self.marks == other.marks == ""
 
 
-class Patch(CompositorUpdate):
-    """Text for the terminal that Textual writes between the marks of a frame."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-
-    def render_segments(self, console: Console) -> str:
-        return self._text
-
-
 class Painter:
-    """Turns lines that differ into a patch; `look_up` says how a style's name looks on this terminal."""
+    """Turns lines that differ into what a terminal is sent; `look_up` says how a style looks on this terminal."""
 
     def __init__(self, look_up: Callable[[str], Ink]) -> None:
         self._look_up = look_up
         self._inks: dict[str, Ink] = {}
         self._turns: dict[tuple[Ink | None, Ink], str] = {}
 
-    def patch(self, changes: list[tuple[int, Line, Line]], across: int) -> Patch:
-        """The patch for lines that were and are, by row."""
+    def patch(self, changes: list[tuple[int, Line, Line]], across: int) -> str:
+        """What makes of a terminal that shows the lines that were one that shows those that are, by row."""
         out: list[str] = []
         held: Ink | None = None
         for y, before, after in changes:
@@ -78,7 +67,7 @@ class Painter:
                 out.append(f"\x1b[{y + 1};{x + 1}H")
                 held = self._run(cells, held, out)
         out.append("\x1b[0m")
-        return Patch("".join(out))
+        return "".join(out)
 
     def _run(self, cells: Line, held: Ink | None, out: list[str]) -> Ink | None:
         for text, style in cells:

@@ -39,7 +39,7 @@ def test_after_every_patch_the_terminal_shows_the_frame(seed: int) -> None:
     for _ in range(30):
         after = [nearly(line, draw) if line and draw.random() < 0.6 else some_line(draw, across) for line in frame]
         changes = [(y, frame[y], line) for y, line in enumerate(after) if line != frame[y]]
-        for _ in screen.feed(painter.patch(changes, across).render_segments(None).encode()):  # type: ignore[arg-type]
+        for _ in screen.feed(painter.patch(changes, across).encode()):
             pass
         frame = after
         shown = [line.replace("e\u0301", "e").rstrip() for line in map(plain, frame)]
@@ -71,7 +71,7 @@ def test_of_a_style_only_what_changes_is_sent() -> None:
 
 def test_a_blank_keeps_the_colour_it_stands_in_where_nobody_sees_it() -> None:
     line = (Cell("a", "text"), Cell(" ", "dim"), Cell("b", "text"), Cell(" ", "sel"))
-    sent = Painter(INKS.__getitem__).patch([(0, (), line)], 4).render_segments(None)  # type: ignore[arg-type]
+    sent = Painter(INKS.__getitem__).patch([(0, (), line)], 4)
     assert "a b" in sent and sent.endswith(" \x1b[0m") and "\x1b[0;7;" in sent
 
 
