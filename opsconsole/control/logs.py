@@ -34,15 +34,23 @@ class JsonLines(logging.Formatter):
         return json.dumps(line, ensure_ascii=False, default=str)
 
 
+class Ours(logging.StreamHandler[TextIO]):
+    """The one handler of this program, told from those of whoever else set some up."""
+
+
 def set_up(as_json: bool, stream: TextIO | None = None, level: int = logging.INFO) -> None:
-    """Send our log to `stream` (standard error) and leave other libraries' to their own levels."""
-    handler = logging.StreamHandler(stream or sys.stderr)
+    """Send our log to `stream` (standard error), and what other libraries log or warn of, at their own levels, as well:
+    a line in another form would break whoever reads the log."""
+    handler = Ours(stream or sys.stderr)
     words = logging.Formatter("%(asctime)s %(levelname)-7s %(message)s")
     handler.setFormatter(JsonLines() if as_json else words)
     logger = logging.getLogger("opsconsole")
     logger.handlers[:] = [handler]
     logger.setLevel(level)
     logger.propagate = False
+    root = logging.getLogger()
+    root.handlers[:] = [*(other for other in root.handlers if not isinstance(other, Ours)), handler]
+    logging.captureWarnings(True)
 
 
 def log_entries(entries: Iterable[JournalEntry]) -> None:
