@@ -11,6 +11,7 @@ import json
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from opsconsole.control.alerts import Change, Silence
 from opsconsole.control.deciding import Decided
@@ -23,6 +24,7 @@ from opsconsole.domain.wire import from_json, to_json
 from opsconsole.history.store import DecisionRow, Store
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +49,20 @@ class Journal:
         return Recovered(
             self.store.last_tick(),
             self.store.get_state("memory/"),
-            Holds.from_data(self._load("holds")),
-            tuple(from_json(Silence, item) for item in self._load("silences") or ()),
+            Holds(self._items("holds", HoldView)),
+            self._items("silences", Silence),
             self.store.get_state(STATE_KEY).get(STATE_KEY),
         )
+
+    def _items(self, key: str, kind: type[T]) -> tuple[T, ...]:
+        """What can be read of a row of standing state; the rest, of a newer program or a damaged file, is told."""
+        found: list[T] = []
+        for item in self._load(key) or ():
+            try:
+                found.append(from_json(kind, item))
+            except ValueError as error:
+                log.error("one of the database's %s cannot be read and is forgotten: %s", key, error)
+        return tuple(found)
 
     def _load(self, key: str) -> list[dict[str, object]] | None:
         text = self.store.get_state(key).get(key)
@@ -98,7 +110,7 @@ class Journal:
 
     def told(self) -> tuple[AlertView, ...]:
         """The alerts that somebody was told of and that had not ended when the last process did."""
-        return tuple(from_json(AlertView, item) for item in self._load("told") or ())
+        return self._items("told", AlertView)
 
     def write_told(self, alerts: Sequence[AlertView], at: float) -> None:
         self.store.put_state("told", json.dumps([to_json(alert) for alert in alerts]), at)
