@@ -154,6 +154,8 @@ def _maybe(body: dict[str, Any], name: str, kind: type[T]) -> T | None:
         return kind(value)  # type: ignore[call-arg]
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
         raise UsageError(f"{name} must be of type {kind.__name__}, not {type(value).__name__}.")
+    if value != value:
+        raise UsageError(f"{name} must be a number; NaN is none.")
     return value
 
 

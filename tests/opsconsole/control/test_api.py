@@ -335,6 +335,8 @@ async def test_a_silence_keeps_an_alert_quiet(make_stage: Make) -> None:
         ("/v1/plans", b'{"kind": "drain", "pool": "chat"}', 400, "needs the names"),
         ("/v1/intents", b'{"plan_id": "zzz"}', 400, "no plan zzz"),
         ("/v1/silences", b'{"rule": "slo-missed", "for_s": -1}', 400, "longer than no time"),
+        ("/v1/silences", b'{"rule": "slo-missed", "for_s": NaN}', 400, "for_s must be a number"),
+        ("/v1/holds", b'{"kind": "pause", "for_s": NaN}', 400, "for_s must be a number"),
         ("/v1/plans", b"x" * 70_000, 400, "longer than"),
     ],
 )
