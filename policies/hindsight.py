@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from policies import headroom
 from policies.capacity import INSIDE
 from policies.limits import bounds
 from policies.memory import Memory, Row
@@ -107,6 +108,10 @@ def learn(picture: Picture, memory: Memory, wants: Wants, target: float) -> Memo
         tallies = tuple(t.after(mean, h, passed, keep) for t, h in zip(tallies, held, strict=True))
         memory = memory.with_rows(TALLY, tuple(_row(now, t) for t in tallies))
         memory = _lived(picture, memory, before, tallies[place], keep)
+        usual = tallies[place].offered / tallies[place].span_s
+        weight = mean / usual if usual > 0 else 1.0
+        spent = place == len(LEVELS) - 1 or times(memory, target, PRIOR * picture.lead_s) >= MOST_OFF
+        memory = headroom.learn(picture, memory, passed / picture.lead_s, weight, spent)
     fresh = tuple(_wanted(rows, picture, place, wants(level), mean) for place, level in enumerate(LEVELS))
     kept = picture.lead_s + situation.limits.stabilise_down_s + every
     rows = (*(row for row in rows if row[0] >= now - kept), (now, *fresh))

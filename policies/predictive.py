@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from policies import hindsight
+from policies import headroom, hindsight
 from policies.decision import Input, RuleResult, Verdict
 from policies.memory import Memory
 from policies.outlook import Path, path
@@ -30,7 +30,8 @@ def forecast_floor(picture: Picture, memory: Memory) -> tuple[RuleResult, Memory
     """The larger of what must be started now and what must be kept."""
     situation = picture.situation
     chosen = level_of(situation.thresholds, situation.slo.target, memory)
-    usable = _usable(picture, chosen.level)
+    times = headroom.in_force(memory) if situation.thresholds.quantile is None else 1.0
+    usable = _usable(picture, chosen.level, times)
     if not usable:
         return RuleResult("forecast", (), None, Verdict.UNKNOWN, _why_not(picture)), memory
     start, worth, lead, binding = _starts(picture, usable)
@@ -38,7 +39,7 @@ def forecast_floor(picture: Picture, memory: Memory) -> tuple[RuleResult, Memory
     keep = min(situation.want, _ceil(soon))
     wants = max(start, keep)
     value = binding.path.highest(lead, lead + situation.interval_s)
-    inputs = (
+    inputs: tuple[Input, ...] = (
         Input("lead", lead, "s"),
         Input("quantile", chosen.level, "share"),
         Input("forecast", value, binding.unit),
@@ -54,6 +55,9 @@ def forecast_floor(picture: Picture, memory: Memory) -> tuple[RuleResult, Memory
         text += f"; {number(soon)} replicas' worth within {seconds(KEEP_LEADS * picture.lead_s)} keeps {keep}"
     if chosen.text:
         text += f"; {chosen.text}"
+    if times > 1.0:
+        inputs += (Input("headroom", times, "x"),)
+        text += f"; {number(times)} times that is bought, for more was missed than the target allows"
     verdict = Verdict.RAISES if wants > situation.want else Verdict.FLOORS
     target = situation.slo.target
     if situation.thresholds.quantile is None and target is not None:
@@ -109,8 +113,11 @@ def _starts(picture: Picture, usable: list[_Readable]) -> tuple[int, float, floa
     return best
 
 
-def _usable(picture: Picture, level: float) -> list[_Readable]:
-    """Forecasts that can be read and for whose unit a replica's capacity is known; tokens as one where they add up."""
+def _usable(picture: Picture, level: float, times: float = 1.0) -> list[_Readable]:
+    """Forecasts that can be read and for whose unit a replica's capacity is known; tokens as one where they add up.
+
+    `times` as much as the forecast is to be carried: each replica counts for less.
+    """
     capacity = picture.capacity
     if capacity is None:
         return []
@@ -121,7 +128,7 @@ def _usable(picture: Picture, level: float) -> list[_Readable]:
             continue
         quantile, median = path(outlook, level), path(outlook, 0.5)
         if quantile is not None and median is not None:
-            found[unit] = _Readable(outlook.unit, outlook.model, quantile, median, rate * capacity.low)
+            found[unit] = _Readable(outlook.unit, outlook.model, quantile, median, rate * capacity.low / times)
     share = capacity.prompt_share
     if share is not None and PROMPT in found and OUTPUT in found:
         return [_together(found[PROMPT], found[OUTPUT], share)]
