@@ -7,15 +7,15 @@ is asked with it; a topic that may take long has a pace of its own, is asked mea
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from opsconsole.domain.beside import TOLD, event
 from opsconsole.domain.wire import dumps
-from opsconsole.errors import OpsConsoleError
 
+log = logging.getLogger(__name__)
 NOTHING = "[]"
 
 
@@ -36,6 +36,7 @@ class Telling:
         self._told: dict[str, str] = {}
         self._asked_at: dict[str, float] = {}
         self._asking: dict[str, asyncio.Task[str | None]] = {}
+        self._failing: set[str] = set()
         self._is_new = True
 
     async def before(self, at: float) -> str:
@@ -45,7 +46,7 @@ class Telling:
             events.append(event(TOLD, dumps(list(self._topics))))
         self._is_new = False
         for name, topic in self._topics.items():
-            text = await (_answer(topic) if not topic.every_s else self._meanwhile(name, topic, at))
+            text = await (self._meanwhile(name, topic, at) if topic.every_s else self._answer(name, topic))
             if text is None or text == (NOTHING if topic.adds else self._told.get(name)):
                 continue
             self._told[name] = text
@@ -67,12 +68,17 @@ class Telling:
         last = self._asked_at.get(name)
         if name not in self._asking and (last is None or not last <= at < last + topic.every_s):
             self._asked_at[name] = at
-            self._asking[name] = asyncio.ensure_future(_answer(topic))
+            self._asking[name] = asyncio.ensure_future(self._answer(name, topic))
         return found
 
-
-async def _answer(topic: Topic) -> str | None:
-    """The topic as text; None where it cannot be had now."""
-    with contextlib.suppress(OpsConsoleError):
-        return dumps(list(await topic.ask()))
-    return None
+    async def _answer(self, name: str, topic: Topic) -> str | None:
+        """The topic as text; None where it cannot be had now, which must not end the ticks. Logged once."""
+        try:
+            text = dumps(list(await topic.ask()))
+        except Exception as error:
+            if name not in self._failing:
+                log.warning("%s cannot be told beside the ticks: %s", name, error)
+            self._failing.add(name)
+            return None
+        self._failing.discard(name)
+        return text

@@ -17,13 +17,12 @@ from textual.driver import Driver
 from textual.screen import Screen
 
 from opsconsole.clock import Clock, SystemClock
-from opsconsole.tui import dispatch, theme
+from opsconsole.tui import theme
 from opsconsole.tui.feed import Feed, connect
 from opsconsole.tui.recording import Recorder, Recording
 from opsconsole.tui.screens.console import ConsoleScreen
 from opsconsole.tui.session import Session
 from opsconsole.tui.settings import TuiSettings
-from opsconsole.tui.widgets.paint import FRAME, FRAMED
 from opsconsole.tui.world import Look, World
 
 LEAN_S, BEAT_S = 4.0, 1.0
@@ -32,6 +31,14 @@ LEAN_S, BEAT_S = 4.0, 1.0
 def firing(world: World) -> set[tuple[str, str]]:
     """The alerts that want somebody now; a new one rings the terminal's bell."""
     return {(alert.rule, alert.subject) for alert in world.alerts if alert.state == "firing"}
+
+
+def load_the_rest() -> None:
+    """What the first tick and the first key need, loaded while the agent is asked."""
+    from opsconsole.tui import dispatch
+    from opsconsole.tui.viewmodel import pages
+
+    del dispatch, pages
 
 
 class ConsoleApp(App[int]):
@@ -109,6 +116,7 @@ class ConsoleApp(App[int]):
         from opsconsole.tui.lifeline import watch_terminal
 
         self.background(self.feed.run())
+        self.background(asyncio.to_thread(load_the_rest))
         self.background(self._beat())
         watch_terminal(self, self.clock, self.owns_process)
         if self.owns_process:
@@ -165,15 +173,10 @@ class ConsoleApp(App[int]):
             screen.draw()
             self._painted_at = self.clock.monotonic()
 
-    def put(self, text: str) -> None:
-        """Write to the terminal now, as one frame, what changes on a screen that Textual knows already."""
-        if self._driver is None or self.is_headless or not self._running or self._closed:
-            return
-        self._driver.write(f"{FRAME}{text}{FRAMED}" if self._sync_available else text)
-        self._driver.flush()
-
     def perform(self, action_id: str, argument: str = "") -> None:
         """One action, however it was asked for."""
+        from opsconsole.tui import dispatch
+
         self.pressed_at = self.clock.monotonic()
         dispatch.perform(self, action_id, argument)
         self.repaint()

@@ -7,6 +7,7 @@ in `perform` and nowhere else, so nothing may call a handler around it.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from opsconsole.tui import actions, answers, choosing, showing
 from opsconsole.tui.session import Session
@@ -110,7 +111,7 @@ def _pause(shell: Shell, argument: str) -> None:
         session.hold(None)
         session.change(paused=False)
     elif session.state.at is None:
-        session.hold(session.live)
+        session.hold(replace(session.live, trends=session.live.trends.as_now()))
         session.change(paused=True)
 
 
@@ -122,8 +123,6 @@ def _theme(shell: Shell, argument: str) -> None:
 
 
 def _glyphs(shell: Shell, argument: str) -> None:
-    from dataclasses import replace
-
     session = shell.session
     name = argument or ("ascii" if session.look.glyphs.name == "block" else "block")
     if name not in GLYPHS:

@@ -1,12 +1,14 @@
 """A console without a terminal: the world shown, what the user chose, and the frame that follows from both.
 
-It must not know Textual; keys arrive as actions and frames leave as cells. The trap: the world shown is the live one,
-the one held by pause, or a past one, and only `shown` may be asked which.
+It must not know Textual; keys arrive as actions and frames leave as cells. The traps: the world shown is the live one,
+the one held by pause, or a past one, and only `shown` may be asked which; and the first frame of all has no tick, so
+the screens are loaded when there is one.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from opsconsole.clock import Clock
 from opsconsole.domain.records import FleetSnapshot, ReplicaView
@@ -15,8 +17,11 @@ from opsconsole.tui.settings import TuiSettings
 from opsconsole.tui.state import FREEZE_S, ViewState
 from opsconsole.tui.viewmodel import rows
 from opsconsole.tui.viewmodel.frame import Frame
-from opsconsole.tui.viewmodel.pages import view
+from opsconsole.tui.viewmodel.waiting import waiting
 from opsconsole.tui.world import Look, World, can_change
+
+if TYPE_CHECKING:
+    from opsconsole.tui.viewmodel.pages import View
 
 MESSAGE_S = 4.0
 
@@ -66,7 +71,8 @@ class Session:
         self.size = size
         self.look = replace(self.look, now=self.clock.now())
         self._keep_selection()
-        frame = view(self.shown, self.state, self.look, size)
+        draw = waiting if self.shown.snapshot is None else _pages()
+        frame = draw(self.shown, self.state, self.look, size)
         self.listed = frame.order or self.listed
         if self.state.page == "fleet":
             self.change(top=frame.top, order=frame.order)
@@ -113,3 +119,9 @@ class Session:
             return marked
         replica = self.selected()
         return (replica.replica,) if replica is not None and self._is_listed(snapshot, replica.replica) else ()
+
+
+def _pages() -> View:
+    from opsconsole.tui.viewmodel.pages import view
+
+    return view

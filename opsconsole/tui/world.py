@@ -91,6 +91,14 @@ class Trends:
             trends.add(snapshot)
         return trends
 
+    def as_now(self) -> Trends:
+        """These trends, standing still."""
+        still = Trends(self._keep)
+        still._pools = {name: points.copy() for name, points in self._pools.items()}
+        still._replicas = {name: points.copy() for name, points in self._replicas.items()}
+        still._last = self._last
+        return still
+
     def add(self, snapshot: FleetSnapshot) -> None:
         """One tick more; a tick already seen, or older, changes nothing."""
         if snapshot.at <= self._last:

@@ -17,6 +17,7 @@ from textual.screen import Screen
 from opsconsole.tui import actions
 from opsconsole.tui.layout import Size
 from opsconsole.tui.widgets.grid import Grid
+from opsconsole.tui.widgets.paint import FRAME, FRAMED
 
 if TYPE_CHECKING:
     from opsconsole.tui.app import ConsoleApp
@@ -63,7 +64,15 @@ class ConsoleScreen(Screen[None]):
         if not size.area:
             return 0
         frame = self.app.session.frame(Size(size.width, size.height))
-        return self.grid.show(frame, self.app.put if alone else None)
+        return self.grid.show(frame, self._put if alone else None)
+
+    def _put(self, text: str) -> None:
+        """Write to the terminal now, as one frame, what changes on a screen that Textual knows already."""
+        app, driver = self.app, self.app._driver
+        if driver is None or app.is_headless or not app._running or app._closed:
+            return
+        driver.write(f"{FRAME}{text}{FRAMED}" if app._sync_available else text)
+        driver.flush()
 
     def on_resize(self, event: events.Resize) -> None:
         self.call_after_refresh(self.draw)

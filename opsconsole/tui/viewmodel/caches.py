@@ -15,8 +15,9 @@ from opsconsole.tui import format as fmt
 from opsconsole.tui.cells import Cell, Line, clean, fit, left, right, tail, whole, wrap
 from opsconsole.tui.layout import Form, Size, form, scrolled, shares
 from opsconsole.tui.state import ViewState
-from opsconsole.tui.viewmodel import bars, fleet, rows, summary
+from opsconsole.tui.viewmodel import bars, rows, summary
 from opsconsole.tui.viewmodel.frame import Frame, framed_to
+from opsconsole.tui.viewmodel.waiting import waiting
 from opsconsole.tui.world import Look, World, main_pool
 
 NAME = 22
@@ -27,7 +28,7 @@ def view(world: World, state: ViewState, look: Look, size: Size) -> Frame:
     """The whole screen."""
     snapshot = world.snapshot
     if snapshot is None:
-        return fleet.waiting(world, state, look, size, "CACHES")
+        return waiting(world, state, look, size)
     found = fullest(snapshot, state)
     order = tuple(r.replica for r in found)
     lines: list[Line] = [bars.header(world, state, look, size.width, "CACHES"), _totals(snapshot, size.width)]

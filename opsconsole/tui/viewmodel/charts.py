@@ -6,6 +6,7 @@ so the time axis is computed from times and never from the number of points.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -21,6 +22,7 @@ from opsconsole.tui.world import Look, World
 Pairs = list[tuple[float, float | None]]
 LEAST_CELLS, LEAST_ROWS = 30, 4
 REDRAWN_S = 5.0  # a column of the chart is at least half a minute, or 8 s of the shortest horizon
+SEEN = 0.08  # by what share a value has to grow to be drawn higher
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,8 @@ def _drawn_from(
     """All that the chart shows: what comes seldom as it is, the tick's own as finely as it can be seen."""
     forecast = outlook.forecast_of(world, pool, series)
     value = getattr(pool, outlook.FIELDS.get(forecast.unit if forecast is not None else "", "request_rate"))
-    newest = (snapshot.at // REDRAWN_S, pool.pool, pool.ready, None if value is None else f"{value:.2g}")
+    height = math.log(value) // SEEN if value is not None and value > 0 else value
+    newest = (snapshot.at // REDRAWN_S, pool.pool, pool.ready, height)
     seldom = (world.history, world.forecasts, world.decisions, world.journal)
     return (*seldom, *newest, look, cells, rows, series, horizon)
 

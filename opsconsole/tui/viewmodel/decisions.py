@@ -12,8 +12,9 @@ from opsconsole.tui import format as fmt
 from opsconsole.tui.cells import Cell, Line, clean, fit, whole
 from opsconsole.tui.layout import Form, Size, form, scrolled, shares
 from opsconsole.tui.state import ViewState
-from opsconsole.tui.viewmodel import bars, charts, fleet, journal, lists, outlook, panels, why
+from opsconsole.tui.viewmodel import bars, charts, journal, lists, outlook, panels, why
 from opsconsole.tui.viewmodel.frame import Frame, framed_to
+from opsconsole.tui.viewmodel.waiting import waiting
 from opsconsole.tui.world import Look, World, main_pool
 
 
@@ -21,7 +22,7 @@ def view(world: World, state: ViewState, look: Look, size: Size) -> Frame:
     """The whole screen."""
     snapshot = world.snapshot
     if snapshot is None:
-        return fleet.waiting(world, state, look, size, "DECISIONS")
+        return waiting(world, state, look, size)
     listed = [entry for entry in lists.entries(world, state) if isinstance(entry, JournalEntry)]
     pool = main_pool(snapshot, state.selected)
     decision = chosen(listed, state, world, pool)

@@ -12,8 +12,9 @@ from opsconsole.tui import format as fmt
 from opsconsole.tui.cells import Cell, Line, clean, fit, wrap
 from opsconsole.tui.layout import Size, scrolled
 from opsconsole.tui.state import ViewState
-from opsconsole.tui.viewmodel import bars, fleet, journal, lists
+from opsconsole.tui.viewmodel import bars, journal, lists
 from opsconsole.tui.viewmodel.frame import Frame, framed_to
+from opsconsole.tui.viewmodel.waiting import waiting
 from opsconsole.tui.world import Look, World
 
 
@@ -21,7 +22,7 @@ def view(world: World, state: ViewState, look: Look, size: Size) -> Frame:
     """The whole screen."""
     snapshot = world.snapshot
     if snapshot is None:
-        return fleet.waiting(world, state, look, size, "EVENTS")
+        return waiting(world, state, look, size)
     listed = lists.entries(world, state)
     firing = sum(isinstance(e, AlertView) and e.state == "firing" for e in listed)
     silenced = sum(isinstance(e, AlertView) and e.state == "silenced" for e in listed)

@@ -13,17 +13,8 @@ from opsconsole.tui.layout import Form, Size, form
 from opsconsole.tui.state import ViewState
 from opsconsole.tui.viewmodel import bars, journal, panels, rows, summary, table
 from opsconsole.tui.viewmodel.frame import Frame, framed_to
-from opsconsole.tui.world import LinkState, Look, World, main_pool
-
-HINTS = (
-    "Nothing is connected yet. What to type next, in this terminal after q:",
-    "",
-    "  opsconsole up                        serve a model on this machine and watch it",
-    "  opsconsole up --load burst           the same, under a built-in load",
-    "  opsconsole watch URL [URL...]        watch engines that already run (their /metrics)",
-    "  opsconsole --attach ADDRESS          another console for an agent that runs",
-    "  opsconsole --demo                    a synthetic fleet, to look around",
-)
+from opsconsole.tui.viewmodel.waiting import waiting
+from opsconsole.tui.world import Look, World, main_pool
 
 
 def view(world: World, state: ViewState, look: Look, size: Size) -> Frame:
@@ -37,20 +28,6 @@ def view(world: World, state: ViewState, look: Look, size: Size) -> Frame:
     if shape is Form.PANELS and not state.bare:
         return panels.view(world, snapshot, state, look, size)
     return _list(world, snapshot, state, look, size, shape)
-
-
-def waiting(world: World, state: ViewState, look: Look, size: Size, title: str = "") -> Frame:
-    """No tick yet: says why, and what to do about it."""
-    lines: list[Line] = [bars.header(world, state, look, size.width, title), ()]
-    link = world.link
-    if link.state is LinkState.NONE:
-        lines += [(Cell(f" {hint}", "text" if hint.startswith(" ") else "dim"),) for hint in HINTS]
-    else:
-        words = link.detail or "waiting for the agent's first tick"
-        lines += [(Cell(f" {clean(link.address)}", "title"),), (Cell(f" {clean(words)}", "warn"),)]
-        if link.since is not None and look.now - link.since >= 1:
-            lines.append((Cell(f" tried for {fmt.span(look.now - link.since)}; trying again by itself", "dim"),))
-    return framed_to(lines, bars.foot(world, state, look, size.width), size)
 
 
 def _tiny(world: World, snapshot: FleetSnapshot, state: ViewState, look: Look, size: Size) -> Frame:

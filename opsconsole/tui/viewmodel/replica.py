@@ -12,8 +12,9 @@ from opsconsole.tui import format as fmt
 from opsconsole.tui.cells import Cell, Line, clean, wrap
 from opsconsole.tui.layout import Form, Size, form, shares
 from opsconsole.tui.state import ViewState
-from opsconsole.tui.viewmodel import about, advice, bars, fleet
+from opsconsole.tui.viewmodel import about, advice, bars
 from opsconsole.tui.viewmodel.frame import Frame, framed_to
+from opsconsole.tui.viewmodel.waiting import waiting
 from opsconsole.tui.world import Look, World
 
 CHART_ROWS = 3
@@ -26,7 +27,7 @@ def view(world: World, state: ViewState, look: Look, size: Size) -> Frame:
     snapshot = world.snapshot
     replica = snapshot.replica(state.selected or "") if snapshot else None
     if snapshot is None:
-        return fleet.waiting(world, state, look, size, "REPLICA")
+        return waiting(world, state, look, size)
     head = bars.header(world, state, look, size.width, "REPLICA")
     foot = bars.foot(world, state, look, size.width)
     if replica is None:

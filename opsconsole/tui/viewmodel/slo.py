@@ -16,8 +16,9 @@ from opsconsole.tui.filters import compile_filter
 from opsconsole.tui.layout import Form, Size, form, scrolled, shares
 from opsconsole.tui.memo import while_shown
 from opsconsole.tui.state import ViewState
-from opsconsole.tui.viewmodel import bars, fleet, heat, misses, objectives, outlook, summary
+from opsconsole.tui.viewmodel import bars, heat, misses, objectives, outlook, summary
 from opsconsole.tui.viewmodel.frame import Frame, framed_to
+from opsconsole.tui.viewmodel.waiting import waiting
 from opsconsole.tui.world import Look, World, main_pool
 
 TITLES = ("TTFT ok", "TPOT ok", "BOTH", "GOOD/s", "LOST/s")
@@ -28,7 +29,7 @@ def view(world: World, state: ViewState, look: Look, size: Size) -> Frame:
     """The whole screen."""
     snapshot = world.snapshot
     if snapshot is None:
-        return fleet.waiting(world, state, look, size, "SLO")
+        return waiting(world, state, look, size)
     losers = _losers(snapshot, state.filter)
     order = tuple(r.replica for r in losers)
     head = [bars.header(world, state, look, size.width, "SLO")]

@@ -5,22 +5,25 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
+
 from opsconsole.client.telling import Telling, Topic
 from opsconsole.domain.beside import TOLD, EventReader
 from opsconsole.errors import OpsConsoleError
 
 
 class Board:
-    """A topic whose items the test sets; it fails where there are none."""
+    """A topic whose items the test sets, or its error."""
 
     def __init__(self, *items: Any) -> None:
-        self.items: list[Any] | None = list(items)
+        self.items: list[Any] = list(items)
+        self.error: Exception | None = None
         self.asked = 0
 
     async def __call__(self) -> list[Any]:
         self.asked += 1
-        if self.items is None:
-            raise OpsConsoleError("not to be had now")
+        if self.error is not None:
+            raise self.error
         return self.items
 
 
@@ -50,13 +53,17 @@ async def test_what_adds_is_told_where_something_came_even_the_same_again() -> N
     assert await told(telling, 3.0) == []
 
 
-async def test_a_topic_that_fails_is_told_when_it_can_be_had_again() -> None:
+@pytest.mark.parametrize("error", [OpsConsoleError("not to be had now"), OSError("a disk")])
+async def test_a_topic_that_fails_is_logged_once_and_told_when_it_can_be_had_again(
+    error: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
     alerts = Board()
     telling = Telling({"alerts": Topic(alerts)}, ["alerts"])
-    alerts.items = None
+    alerts.error = error
     assert await told(telling, 1.0) == [(TOLD, '["alerts"]')]
-    alerts.items = [1]
-    assert await told(telling, 2.0) == [("alerts", "[1]")]
+    assert await told(telling, 2.0) == [] and len(caplog.records) == 1
+    alerts.items, alerts.error = [1], None
+    assert await told(telling, 3.0) == [("alerts", "[1]")]
 
 
 async def test_a_slow_topic_holds_no_tick_up_and_is_asked_at_its_own_pace() -> None:

@@ -159,6 +159,14 @@ def test_trends_forget_who_is_gone_and_ignore_old_ticks(make_snapshot: Callable[
     assert trends.replica("llama-8b-7d9-x2k", "running") == [] and len(trends) == 0
 
 
+def test_trends_that_stand_still_learn_nothing_more(make_snapshot: Callable[..., FleetSnapshot]) -> None:
+    trends = Trends.of([make_snapshot(at=AT)])
+    still = trends.as_now()
+    trends.add(make_snapshot(at=AT + 1))
+    assert len(still.replica("llama-8b-7d9-x2k", "running")) == 1 == len(still.pool("chat", "waiting"))
+    assert len(trends.replica("llama-8b-7d9-x2k", "running")) == 2
+
+
 def test_a_total_counts_what_is_known(make_snapshot: Callable[..., FleetSnapshot]) -> None:
     trends = Trends.of([make_snapshot(at=AT)])
     assert trends.total("waiting") == [22.0]
