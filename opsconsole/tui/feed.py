@@ -87,6 +87,7 @@ class Feed:
                         untold = {*TOPICS} - turn.told
                         beside += [asyncio.create_task(self._ask(client, name)) for name in untold]
                     if len(turn.snapshot.replicas) > MANY:
+                        self.world.trends.add(turn.snapshot)  # here, and once: it is not done again with the rest
                         await _keys_first()
                     self._take(turn)
         finally:
