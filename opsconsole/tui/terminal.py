@@ -52,17 +52,12 @@ class LastingDriver(LinuxDriver):
     ) -> None:
         super().__init__(app, debug=debug, mouse=mouse, size=size)
         self._file = cast(TextIOWrapper, Lasting(cast(IO[str], self._file)))
-        self._ended, self._end = os.pipe()
+        self._ended, self._end = os.pipe()  # for as long as the process, which may be stopped and go on
 
     def disable_input(self) -> None:
         os.write(self._end, b"x")  # read back here and nowhere else, so that it ends the thread that waits now
         super().disable_input()
         os.read(self._ended, 1)
-
-    def close(self) -> None:
-        super().close()
-        os.close(self._ended)
-        os.close(self._end)
 
     def run_input_thread(self) -> None:
         """Keys to messages until told to end. Textual's own looks ten times a second whether an Escape stays alone;

@@ -48,6 +48,7 @@ class ConsoleScreen(Screen[None]):
 
     def on_mount(self) -> None:
         self._own = len(self.children)
+        self.app.app_resume_signal.subscribe(self, lambda _: self.refresh(layout=True))  # the terminal forgot it all
         keys = self.app.session.look.keys
         if keys:
             self.app.set_keymap({name: ",".join(wanted) for name, wanted in keys.items()})

@@ -129,6 +129,24 @@ def test_a_terminal_that_hangs_up_ends_it_within_two_seconds(tmp_path: Path) -> 
     assert CLOCK.monotonic() - began < 4.0  # 2 s for people; twice that on a machine busy with other tests
 
 
+def test_a_console_that_was_stopped_goes_on_with_a_whole_screen_and_takes_keys(tmp_path: Path) -> None:
+    process, ours = start_on_pty(tmp_path)
+    read_until(ours, b"READY")
+    os.kill(process, signal.SIGTSTP)
+    wait_for("it stops", lambda: Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "T", 10.0)
+    os.kill(process, signal.SIGCONT)
+    read_until(ours, b"\x1b[?1049h")
+    read_until(ours, b"READY")
+    os.write(ours, b"q")
+    try:
+        wait_for("it ends", lambda: gone(process), 10.0)
+    except AssertionError:
+        os.kill(process, signal.SIGKILL)
+        os.waitpid(process, 0)
+        raise
+    os.close(ours)
+
+
 @pytest.mark.parametrize("how", ["the terminal hangs up", "SIGTERM", "q"])
 def test_a_recording_is_whole_however_the_console_ends(how: str, tmp_path: Path) -> None:
     process, ours = start_on_pty(tmp_path)
