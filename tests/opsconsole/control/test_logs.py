@@ -19,6 +19,7 @@ def as_it_was() -> Iterator[None]:
     """The process's logging, which other tests read, is put back."""
     root, own = logging.getLogger(), logging.getLogger("opsconsole")
     before = list(root.handlers), list(own.handlers), own.level, own.propagate
+    logging.captureWarnings(False)  # what another test set up ended with that test's own view of warnings
     yield
     logging.captureWarnings(False)
     root.handlers[:], own.handlers[:], own.level, own.propagate = before
