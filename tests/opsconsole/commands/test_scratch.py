@@ -14,7 +14,8 @@ import pytest
 from opsconsole.commands.scratch import LOCK, scratch
 
 WAITS = """
-import select
+import select, signal
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # whoever runs the tests under nohup has it ignored
 from opsconsole.commands.scratch import scratch
 with scratch("demo") as folder:
     print(folder, flush=True)
@@ -53,7 +54,10 @@ def test_a_signal_takes_the_folder_with_it(number: signal.Signals, temporary: Pa
         folder = Path(process.stdout.readline().strip())
         assert folder.is_dir()
         process.send_signal(number)
-        assert process.wait(timeout=20) == 128 + number
+        try:
+            assert process.wait(timeout=20) == 128 + number
+        finally:
+            process.kill()
     assert list(temporary.iterdir()) == []
 
 
