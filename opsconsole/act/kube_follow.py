@@ -61,6 +61,7 @@ class Follower:
     async def step(self) -> None:
         """One step of every open act. Raises where the world cannot be asked or this process may not act."""
         acts = self.world.acts().open_of(self.of.pool)
+        self._known = {act.plan_id: self._known_of(act) for act in acts}  # however the others ended
         if not acts:
             return
         try:
@@ -114,7 +115,6 @@ class Follower:
 
     async def _moved(self, act: Act, look: Look) -> Act:
         if act.uid and act.uid != look.scale.uid:
-            self._known.pop(act.plan_id, None)
             words = f"given up: {self.of.workload} was deleted and made anew since"
             return act.ended("failed", words, self.world.clock.now())
         if not act.drains:
@@ -254,7 +254,6 @@ class Follower:
         left = [d.replica for d in act.drains if not look.is_leaving(d.replica)]
         taken = self._taken(act, look)
         if not left:
-            self._known.pop(act.plan_id, None)
             words = gone_words(act, taken)
             await self.world.herald.tell(self.of.workload, look.thing, DRAINED, words)
             return act.ended("done", words, now)
@@ -262,7 +261,6 @@ class Follower:
             return act
         stayed = [pod for name in left if (pod := look.pod(name)) is not None]
         await asyncio.gather(*(self.routing.put_back(pod) for pod in stayed))
-        self._known.pop(act.plan_id, None)
         words = f"{', '.join(left)} stayed and is back in service; the cluster took {taken or 'none yet'}"
         return act.ended("failed", words, now)
 
@@ -287,7 +285,6 @@ class Follower:
 
     async def _restore(self, act: Act, look: Look) -> None:
         """Put an act's pods back into service."""
-        self._known.pop(act.plan_id, None)
         pods = [pod for d in act.drains if (pod := look.pod(d.replica)) is not None and not pod.deleting]
         await asyncio.gather(*(self.routing.put_back(pod) for pod in pods))
 
