@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from forecaster.forecast import Forecast
+from forecaster.forecast import LEADS_S, Forecast
 from forecaster.online import BASE_STEP_S, OnlineForecaster
 from forecaster.series import Series, SeriesError
 
@@ -69,21 +69,24 @@ def regular(series: Series, time_scale: float = 1.0) -> Series:
     return series.resample(max(1, round(step / series.step)) * series.step)
 
 
-def walk(series: Series, time_scale: float = 1.0) -> Iterator[tuple[int, OnlineForecaster]]:
-    """The forecaster after each step of `series`, which is not resampled here."""
-    forecaster = OnlineForecaster(series.step, series.start, time_scale)
+def walk(
+    series: Series, time_scale: float = 1.0, leads: Sequence[float] = LEADS_S
+) -> Iterator[tuple[int, OnlineForecaster]]:
+    """The forecaster after each step of `series`, which is not resampled here; its own `leads` in model time."""
+    forecaster = OnlineForecaster(series.step, series.start, time_scale, leads=leads)
     for index, (value, known) in enumerate(zip(series.values, series.known, strict=True)):
         forecaster.observe(float(value) if known else None)
         yield index, forecaster
 
 
 def roll(series: Series, leads: Sequence[float], levels: Sequence[float], time_scale: float = 1.0) -> Rolled:
-    """Run through all of `series` and keep what was said at every step."""
+    """Run through all of `series` and keep what was said at every step. What is asked for is forecast, not read off."""
     if len(series) == 0:
         raise SeriesError("the series has no whole step of a minute: at least one is needed")
     values = np.zeros((len(series), len(leads), len(levels)))
+    own = sorted({*LEADS_S, *(lead * time_scale for lead in leads)})
     forecaster = OnlineForecaster(series.step, series.start, time_scale)
-    for index, forecaster in walk(series, time_scale):
+    for index, forecaster in walk(series, time_scale, own):
         values[index] = table(forecaster.forecast(events=False), leads, levels)
     return Rolled(series, tuple(leads), tuple(levels), values, forecaster)
 

@@ -120,15 +120,15 @@ class Expertise:
         now = smooth[:, :1]
         ratio = np.divide(smooth[:, 1:], now, out=np.full_like(smooth[:, 1:], np.nan), where=now > 1e-9)
         out[:, 0] = self._ewma[3] * np.clip(ratio[0], 0.1, 10.0)
-        out[:, 1] = self._ewma[3] * np.clip(_median(ratio), 0.1, 10.0)
-        out[:, 2] = _median(sharp)
+        out[:, 1] = self._ewma[3] * np.clip(known_median(ratio), 0.1, 10.0)
+        out[:, 2] = known_median(sharp)
         out[:, 3] = np.where(np.isfinite(sharp).any(axis=0), np.nanmax(np.nan_to_num(sharp, nan=-1.0), axis=0), np.nan)
         if base is not None:
-            out[:, 4] = base * _median(bursts)
+            out[:, 4] = base * known_median(bursts)
         return out
 
 
-def _median(rows: Floats) -> Floats:
+def known_median(rows: Floats) -> Floats:
     """Median over axis 0 of what is known; NaN where nothing is."""
     ordered = np.sort(rows, axis=0)  # NaN last
     n = np.isfinite(rows).sum(axis=0)

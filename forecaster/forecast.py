@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 LEADS_S: tuple[float, ...] = (60.0, 120.0, 180.0, 300.0, 420.0, 600.0, 900.0, 1200.0)
+# For whoever acts on it: a burst's first step must not be read off between two leads minutes apart.
+FINE_LEADS_S: tuple[float, ...] = tuple(60.0 * minute for minute in (*range(1, 13), 15, 20))
 LEVELS: tuple[float, ...] = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.975, 0.99, 0.995)
 
 
@@ -40,6 +42,7 @@ class Forecast:
     events: tuple[str, ...] = ()  # scheduled bursts, announced in words
     peaks: NDArray[np.float64] | None = None  # as `values`, of the peak from now to each lead
     means: NDArray[np.float64] | None = None  # and of the mean
+    step: float = 0.0  # s; each value is the mean of the step that ends at its lead
     demoted: bool = False  # loses to last value, and answers with that
     record: tuple[LeadRecord, ...] = ()  # of the leads for which targets have come
 

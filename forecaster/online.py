@@ -211,7 +211,7 @@ class OnlineForecaster:
         peaks, means = said.windows
         return Forecast(
             self._time, leads, LEVELS, values, model, self._time, tuple(warnings), shown, found, peaks, means,
-            self.demoted, self.record(),
+            self.step, self.demoted, self.record(),
         )  # fmt: skip
 
     def record(self) -> tuple[LeadRecord, ...]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from forecaster.experts import known_median
+
 Floats = NDArray[np.float64]
 
 BURST_RATIO = 1.6  # to the surrounding hour's median
@@ -75,9 +77,9 @@ def announce(history: Floats, minutes: float) -> tuple[str, ...]:
     if days < 3:
         return ()
     recent = history[history.size - min(days, 7) * day :].reshape(-1, day)
-    base = np.nanmedian(_hours(recent, max(1, round(60 / minutes))), axis=0) if np.isfinite(recent).any() else None
-    if base is None:
+    if not np.isfinite(recent).any():
         return ()
+    base = known_median(_hours(recent, max(1, round(60 / minutes))))
     with np.errstate(invalid="ignore", divide="ignore"):
         ratio = recent / np.maximum(base, 1e-12)
         agree = np.nan_to_num(ratio > BURST_RATIO).mean(axis=0) >= AGREEING
@@ -86,7 +88,7 @@ def announce(history: Floats, minutes: float) -> tuple[str, ...]:
     # The history ends now, so its phase 0 is the same minute of the day as the step that comes next.
     out = []
     for start, end in list(zip(starts, ends, strict=True))[:6]:
-        factor = float(np.nanmedian(ratio[:, start:end]))
+        factor = float(np.nanmedian(ratio[:, start:end]))  # known: most days showed it
         when, long = start * minutes, (end - start) * minutes
         out.append(f"a burst of about {factor:.1f}x in {when:.0f} min, for {long:.0f} min, as on most days")
     return tuple(out)

@@ -1,10 +1,10 @@
 """How many times the forecast to buy: raised while more is missed than the target allows, and let down again.
 
 A forecast is of means over its step; what comes in bursts within one is missed at any of its quantiles. So where the
-highest level is in force and the fleet still misses too much, the miss itself is integrated, request by request, until
-as much is missed as may be: adaptive conformal inference (Gibbs and Candes 2021) on the one error that counts. It must
-not forecast. The traps: an outage is no burst, so it is bounded; and where no number of replicas can meet the SLO, more
-of them must not be bought for it.
+highest level is in force, or the fleet misses far more than is reckoned of the one that is, the miss itself is
+integrated, request by request, until as much is missed as may be: adaptive conformal inference (Gibbs and Candes 2021)
+on the one error that counts. It must not forecast. The traps: an outage is no burst, so it is bounded; and where no
+number of replicas can meet the SLO, more of them must not be bought for it.
 """
 
 from __future__ import annotations

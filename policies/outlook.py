@@ -1,7 +1,8 @@
 """Reading a forecast: demand at any lead and any quantile, between the points it was given at.
 
-It must not forecast. The trap: a lead or level outside what was given is held at the edge, never extrapolated; a trend
-carried on beyond its horizon is how forecasts explode.
+It must not forecast. The traps: a lead or level outside what was given is held at the edge, never extrapolated, for a
+trend carried on beyond its horizon is how forecasts explode; and a value is of the step that ends at its lead, so who
+reads it as of that instant buys for a burst one step late.
 """
 
 from __future__ import annotations
@@ -22,12 +23,17 @@ class Path:
 
     leads: tuple[float, ...]
     values: tuple[float, ...]
+    step_s: float = 0.0  # each value is the mean of the step that ends at its lead
 
     def at(self, lead_s: float) -> float:
         return _between(self.leads, self.values, lead_s)
 
     def highest(self, first_s: float, last_s: float) -> float:
-        """The largest value over a span of leads: its ends and every given lead inside."""
+        """The largest value over a span of instants: at its ends and at every given lead inside.
+
+        The span is taken to end a step later: what comes at its last instant is told at the lead after it.
+        """
+        last_s += self.step_s
         inside = self.values[bisect_right(self.leads, first_s) : bisect_left(self.leads, last_s)]
         return max(self.at(first_s), self.at(last_s), *inside)
 
@@ -36,7 +42,7 @@ def path(outlook: Outlook, level: float) -> Path | None:
     """The quantile `level` of a forecast; None for an empty or broken one."""
     if not is_sound(outlook):
         return None
-    return Path(outlook.leads, _column(outlook.levels, outlook.quantiles, level))
+    return Path(outlook.leads, _column(outlook.levels, outlook.quantiles, level), outlook.step_s)
 
 
 def at(outlook: Outlook, lead_s: float, level: float) -> float | None:

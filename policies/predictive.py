@@ -141,7 +141,7 @@ def _together(prompt: _Readable, output: _Readable, share: float) -> _Readable:
     def add(one: Path, other: Path) -> Path:
         leads = tuple(sorted({*one.leads, *other.leads}))
         each = (share * one.at(lead) / prompt.per + (1.0 - share) * other.at(lead) / output.per for lead in leads)
-        return Path(leads, tuple(each))
+        return Path(leads, tuple(each), max(one.step_s, other.step_s))
 
     model = prompt.model if prompt.model == output.model else f"{prompt.model}, {output.model}"
     return _Readable(WORTH, model, add(prompt.path, output.path), add(prompt.median, output.median), 1.0)

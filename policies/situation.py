@@ -124,7 +124,10 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """A forecast: `quantiles[i][j]` is the demand at `leads[i]` seconds from now at probability `levels[j]`."""
+    """A forecast: `quantiles[i][j]` is the demand at `leads[i]` seconds from now at probability `levels[j]`.
+
+    Each is the mean over the `step_s` that end at its lead; 0 is demand at that very instant.
+    """
 
     leads: tuple[float, ...]
     levels: tuple[float, ...]
@@ -132,6 +135,7 @@ class Outlook:
     unit: str  # requests/s, prompt tokens/s, output tokens/s
     model: str
     warnings: tuple[str, ...] = ()
+    step_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from forecaster.ets import EtsMember
-from forecaster.forecast import LEADS_S, Forecast
+from forecaster.forecast import FINE_LEADS_S, Forecast
 from forecaster.online import BASE_STEP_S, OnlineForecaster
 
 FEWEST_KNOWN = 3  # steps until anything is forecast
@@ -41,7 +41,7 @@ class SeriesOptions:
     @property
     def leads(self) -> tuple[float, ...]:
         """In model time: the usual ones, and more where the reach lies beyond them."""
-        found = list(LEADS_S)
+        found = list(FINE_LEADS_S)
         while found[-1] < self.reach_s * self.time_scale:
             found.append(found[-1] * STRETCH)
         return tuple(found)

@@ -190,7 +190,7 @@ def outlook_of(forecast: Forecast, unit: str, now: float) -> Outlook:
     """A forecast as a policy reads it: leads from `now`, those that have passed included, for they bound the next."""
     age = now - forecast.at
     leads = tuple(lead - age for lead in forecast.leads)
-    return Outlook(leads, forecast.levels, _table(forecast), unit, forecast.model, forecast.warnings)
+    return Outlook(leads, forecast.levels, _table(forecast), unit, forecast.model, forecast.warnings, forecast.step)
 
 
 def forecast_view(forecast: Forecast, pool: str, unit: str, step: float) -> ForecastView:

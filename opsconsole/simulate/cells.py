@@ -17,6 +17,7 @@ from typing import Any
 import forecaster
 import opsconsole.simulate as house
 import policies
+from policies.registry import REGISTRY
 
 SHARED = ("situation", "memory", "outlook", "decision", "drain", "wording", "registry")
 PHYSICS = (
@@ -25,15 +26,27 @@ PHYSICS = (
 )  # fmt: skip
 REQUEST = ("fleet", "members", "replica", "router", "score", "sequence", "signals", "kv_counts", "run")
 OURS = ("reactive", "predictive")
+FORESIGHT = ("predictive", "hindsight", "headroom", "quantile")  # of ours; without them it is the reactive law
 
 
 def code_version(law: str, fidelity: str = "fluid") -> str:
     """Of the files whose change can change this law's figure."""
     simulate, rules = _folder(house), _folder(policies)
     files = [simulate / f"{name}.py" for name in PHYSICS + (REQUEST if fidelity == "request" else ())]
-    files += sorted(rules.glob("*.py")) if law in OURS else [rules / f"{name}.py" for name in SHARED]
+    files += _ours(rules, law) if law in OURS else [rules / f"{name}.py" for name in SHARED]
     files += [] if law in OURS else sorted((rules / "baselines").glob("*.py"))
-    return _digest(tuple(files)) + (forecast_version() if law == "predictive" or law.startswith("dynamo") else "")
+    return _digest(tuple(files)) + _read_version(law)
+
+
+def _ours(rules: Path, law: str) -> list[Path]:
+    return [file for file in sorted(rules.glob("*.py")) if law == "predictive" or file.stem not in FORESIGHT]
+
+
+def _read_version(law: str) -> str:
+    """Of what makes the forecasts that the law reads."""
+    if law == "predictive":
+        return forecast_version()
+    return _digest((_folder(forecaster) / "planners.py",)) if REGISTRY[law].needs else ""
 
 
 def forecast_version() -> str:

@@ -16,7 +16,8 @@ from pathlib import Path
 import numpy as np
 
 from forecaster.backtest import regular, roll
-from forecaster.forecast import LEADS_S, LEVELS
+from forecaster.forecast import FINE_LEADS_S, LEVELS
+from forecaster.online import BASE_STEP_S
 from forecaster.planners import INTERVAL_S, PLANNERS
 from forecaster.series import from_values
 from opsconsole.simulate.traces import Floats, Trace
@@ -61,7 +62,7 @@ def _digest(trace: Trace, name: str) -> str:
 
 def _rolled(trace: Trace, column: str) -> Floats:
     series = regular(from_values(getattr(trace, column) / trace.step, trace.step))
-    return roll(series, LEADS_S, LEVELS).values.astype(np.float32).astype(np.float64)
+    return roll(series, FINE_LEADS_S, LEVELS).values.astype(np.float32).astype(np.float64)
 
 
 def _planned(trace: Trace, name: str) -> Floats:
@@ -89,8 +90,10 @@ class Teller:
         if minute != self._minute or self._rows is None:
             self._minute, self._rows = minute, self._read(minute)
         age = at - (minute + 1) * 60.0
-        leads = tuple(lead - age for lead in LEADS_S)
-        found = {unit: Outlook(leads, LEVELS, rows, unit, MODEL) for unit, rows in self._rows.items()}
+        leads = tuple(lead - age for lead in FINE_LEADS_S)
+        found = {
+            unit: Outlook(leads, LEVELS, rows, unit, MODEL, step_s=BASE_STEP_S) for unit, rows in self._rows.items()
+        }
         return found | self._planned(at)
 
     def _read(self, minute: int) -> dict[str, tuple[tuple[float, ...], ...]]:

@@ -67,6 +67,19 @@ def test_the_highest_over_a_span(first: float, last: float, expected: float) -> 
 
 
 @pytest.mark.parametrize(
+    ("first", "last", "expected"),
+    [
+        pytest.param(60.0, 75.0, 30.0, id="the instant's own step ends later"),
+        pytest.param(0.0, 30.0, 20.0, id="within a step what follows counts as far as the span reaches into it"),
+        pytest.param(180.0, 240.0, 10.0, id="what is over does not count"),
+    ],
+)
+def test_a_mean_over_a_step_speaks_for_the_instants_before_its_lead(first: float, last: float, expected: float) -> None:
+    found = path(replace(steps(10.0, 30.0, 10.0), step_s=60.0), 0.5)
+    assert found is not None and found.highest(first, last) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
     "broken",
     [
         pytest.param(Outlook((), (), (), "requests/s", "m"), id="empty"),
@@ -106,6 +119,14 @@ def test_what_is_bought_and_what_is_kept(situation: Make, values: tuple[float, .
         want, outlooks={"requests/s": steps(*values)}, capacity=CAPACITY, lead_s=170.0, lead_assumed=False
     )
     assert floor(scene)[0] == wants
+
+
+def test_a_burst_that_begins_as_a_replica_would_serve_is_bought_for_in_full(situation: Make) -> None:
+    burst = replace(steps(2.0, 2.0, 9.0, 9.0), step_s=60.0)  # from the third minute on
+    scene = situation(1, outlooks={"requests/s": burst}, capacity=CAPACITY, lead_s=120.0, lead_assumed=False)
+    assert floor(scene)[0] == 5
+    sooner = replace(scene, lead_s=60.0)
+    assert (floor(sooner)[0] or 0) < 5, "there is time to start in the next minute"
 
 
 def test_the_scarcest_measure_counts(situation: Make) -> None:
