@@ -1,7 +1,7 @@
 """Several pools under one budget of GPUs: prefill and decode, or models that share a cluster.
 
-It must not change what a pool wants, only what it gets. Minimums are served first, the rest in proportion to what is
-wanted above them. The trap: to move GPUs from one pool to another, shrink first, see it done, then grow; a plan that
+It must not change what a pool wants, only what it gets. Minimums are served first, then what people ordered by a pin or
+a schedule, the rest in proportion to what is wanted above them. The trap: to move GPUs from one pool to another, shrink first, see it done, then grow; a plan that
 does both at once exceeds the budget when one half fails.
 """
 
@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from policies.decision import Decision, Input, Policy, RuleResult, Verdict
+from policies.limits import bounds
 from policies.memory import Memory
 from policies.situation import Situation
 from policies.wording import replicas
@@ -25,6 +26,7 @@ class Claim:
     wants: int
     minimum: int = 0
     gpus: int = 1
+    ordered: int = 0  # by a pin or a schedule's minimum, which the budget can leave unmet
     standing: int = 0  # replicas that are there, those on their way out too: their GPUs are not free yet
 
 
@@ -55,12 +57,18 @@ def apportion(claims: Sequence[Claim], budget: int) -> tuple[Grant, ...]:
 
 
 def _shares(claims: Sequence[Claim], budget: int) -> dict[str, int]:
-    """Whole replicas per pool: minimums, then largest remainders of a proportional split."""
+    """Whole replicas per pool: minimums, what was ordered, and what is wanted, each in proportion where it must be."""
+    firm = _split([replace(c, wants=max(c.minimum, min(c.ordered, c.wants))) for c in claims], budget)
+    return _split([replace(c, minimum=firm[c.pool]) for c in claims], budget)
+
+
+def _split(claims: Sequence[Claim], budget: int) -> dict[str, int]:
+    """Minimums, then largest remainders of a proportional split."""
     shares = {c.pool: min(c.minimum, max(c.wants, c.minimum)) for c in claims}
     left = budget - sum(shares[c.pool] * c.gpus for c in claims)
     above = {c.pool: max(0, c.wants - c.minimum) for c in claims}
     asked = sum(above[c.pool] * c.gpus for c in claims)
-    if asked <= left:
+    if asked <= max(0, left):
         return {c.pool: max(c.wants, c.minimum) for c in claims}
     exact = {c.pool: above[c.pool] * max(0, left) / asked for c in claims}
     for claim in claims:
@@ -103,6 +111,7 @@ def within(
             decisions[s.pool].target,
             s.limits.minimum,
             max(1, gpus.get(s.pool, 1)),
+            bounds(s).minimum,
             len(s.replicas),
         )
         for s in situations

@@ -30,7 +30,10 @@ Make = Callable[..., Situation]
         pytest.param(
             [Claim("p", 2, 5, minimum=3), Claim("d", 2, 5, minimum=3)], 4, [2, 2], id="a budget below minimums"
         ),
+        pytest.param([Claim("p", 3, 3, minimum=3), Claim("d", 3, 3, minimum=3)], 4, [3, 3], id="... and all at theirs"),
         pytest.param([Claim("p", 2, 2, standing=3), Claim("d", 4, 8)], 8, [2, 5], id="one on its way out is not free"),
+        pytest.param([Claim("p", 2, 6, ordered=6), Claim("d", 2, 6)], 8, [6, 2], id="what is ordered before the rest"),
+        pytest.param([Claim("p", 0, 9, ordered=9), Claim("d", 0, 3, ordered=3)], 4, [3, 1], id="orders in proportion"),
         pytest.param([], 8, [], id="nobody"),
     ],
 )
@@ -49,11 +52,11 @@ def test_grants_say_why() -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(
-    st.lists(st.tuples(st.integers(0, 6), st.integers(0, 9), st.integers(1, 4)), min_size=1, max_size=4),
+    st.lists(st.tuples(st.integers(0, 6), st.integers(0, 9), st.integers(1, 4), st.integers(0, 9)), max_size=4),
     st.integers(1, 30),
 )
-def test_the_budget_is_never_exceeded_by_growth(raw: list[tuple[int, int, int]], budget: int) -> None:
-    claims = [Claim(f"p{i}", have, wants, 0, gpus) for i, (have, wants, gpus) in enumerate(raw)]
+def test_the_budget_is_never_exceeded_by_growth(raw: list[tuple[int, int, int, int]], budget: int) -> None:
+    claims = [Claim(f"p{i}", have, wants, 0, gpus, pin) for i, (have, wants, gpus, pin) in enumerate(raw)]
     held = sum(c.current * c.gpus for c in claims)
     during = sum(max(c.current, g.target) * c.gpus for c, g in zip(claims, apportion(claims, budget), strict=True))
     assert during <= max(budget, held)
@@ -72,6 +75,13 @@ def test_pools_decide_together_and_keep_their_minimum(situation: Make) -> None:
     assert decision.reason.endswith("wants 4, its share of 6 GPUs is 3 replicas")
     tight = decide_together(law, scenes, {"decode": Memory()}, 2, {"prefill": 1})
     assert {d.target for d, _ in tight.values()} == {2}
+
+
+def test_a_pin_is_served_before_what_others_want_and_after_their_minimums(situation: Make) -> None:
+    pinned = situation(2, pool="prefill", limits=Limits(1, 20), pinned_minimum=9)
+    hungry = situation(2, pool="decode", limits=Limits(3, 20), each={"waiting": 40.0})
+    answers = decide_together(policy("reactive"), [pinned, hungry], {}, 10, {})
+    assert {pool: d.target for pool, (d, _) in answers.items()} == {"prefill": 7, "decode": 3}
 
 
 def test_gpus_of_a_replica_that_still_drains_are_given_to_nobody(situation: Make, replica: Callable[..., Any]) -> None:
