@@ -1,8 +1,8 @@
 """Several pools under one budget of GPUs: prefill and decode, or models that share a cluster.
 
 It must not change what a pool wants, only what it gets. Minimums are served first, then what people ordered by a pin or
-a schedule, the rest in proportion to what is wanted above them. The trap: to move GPUs from one pool to another, shrink first, see it done, then grow; a plan that
-does both at once exceeds the budget when one half fails.
+a schedule, the rest in proportion to what is wanted above them. The trap: to move GPUs from one pool to another, shrink
+first, see it done, then grow; a plan that does both at once exceeds the budget when one half fails.
 """
 
 from __future__ import annotations
