@@ -10,7 +10,7 @@ from opsconsole.simulate.price import price, sentences
 from opsconsole.simulate.report import Table, as_json, as_text
 from opsconsole.simulate.settings import SloBounds
 from opsconsole.simulate.sweep import Cell
-from opsconsole.simulate.verdict import judge, missed, rows
+from opsconsole.simulate.verdict import CONTROL, SEASONAL, judge, missed, rows
 
 
 def test_points_beaten_on_both_axes_are_no_offer() -> None:
@@ -74,6 +74,18 @@ def test_what_is_missed_is_told_with_its_number() -> None:
     short = (*CELLS[:5], cell("predictive", 0.9, 100.0))
     never = missed([judge(Table("t", "l", 1.0, 20.0, 300.0, "fluid", SloBounds(), 1.0, short))])
     assert never == ("t at 300 s: our law reached 99 % at no value of its knob",)
+
+
+def test_each_kind_of_load_is_held_to_what_is_promised_of_it() -> None:
+    dear = (*CELLS[:5], cell("predictive", 0.99, 190.0))
+    table = Table("t", "l", 1.0, 20.0, 300.0, "fluid", SloBounds(), 1.0, dear)
+    assert len(missed([judge(table, SEASONAL)])) == 2, "no bound on times the clairvoyant"
+    assert missed([judge(TABLE, SEASONAL)]) == (
+        "m.recon [RECON] at 300 s: +12.5 % against keda-epp swept, 15 % promised",
+    )
+    assert missed([judge(table, CONTROL)]) == ()
+    (won,) = missed([judge(TABLE, CONTROL)])
+    assert won.endswith("the forecast wins +9.7 % where nothing can be known")
 
 
 def test_a_law_that_was_not_run_yet_has_missed_nothing() -> None:
