@@ -110,7 +110,8 @@ def run_proof(
             done[task] = future.result()
             told(f"{task.entry} {task.cold_s:g} s {task.law}: {len(done[task])} cells")
             if len(done) % EVERY == 0 or len(done) == sum(1 for task in tasks if task.law):
-                text = write(out, _tables(groups, done, where))
+                tables = _tables(groups, done, where)
+                text = write(out, tables, all_begun=len(tables) == len(groups))
     return text
 
 
@@ -177,8 +178,8 @@ def _trace(folder: Path, entry: Entry) -> Trace:
     return shuffled(trace, seed=1) if entry.shuffled else trace
 
 
-def write(out: Path, promised: Sequence[tuple[Table, Promise]]) -> str:
-    """`proof.json` and `proof.html` in `out`; the summary as text."""
+def write(out: Path, promised: Sequence[tuple[Table, Promise]], *, all_begun: bool = True) -> str:
+    """`proof.json` and `proof.html` in `out`; the summary as text, which calls no promise kept before all was run."""
     verdicts = [judge(table, promise) for table, promise in promised]
     tables = [table for table, _ in promised]
     starts: dict[str, list[Start]] = {t.trace: [] for t in tables}
@@ -197,7 +198,8 @@ def write(out: Path, promised: Sequence[tuple[Table, Promise]]) -> str:
     }
     _replace(out / "proof.json", json.dumps(found, indent=1, sort_keys=True) + "\n")
     prices = [line for trace, some in starts.items() for line in (f"{trace}:", *sentences(some))]
-    kept = "every promise kept" if all(v.was_run for v in verdicts) else "nothing missed so far; not all was run"
+    is_whole = all_begun and all(v.is_whole for v in verdicts)
+    kept = "every promise kept" if is_whole else "nothing missed so far; not all was run"
     words = [f"<p>{line}</p>" for line in ("missed: " + "; ".join(lost) if lost else kept, *prices)]
     _replace(out / "proof.html", page(tables, "Proof", [grid(COLUMNS, summary[1:]), *words]))
     widths = [max(len(row[i]) for row in summary) for i in range(len(COLUMNS))]

@@ -15,6 +15,7 @@ from opsconsole.simulate.report import Table
 
 OURS, REACTIVE = "predictive", "reactive"
 HINDSIGHT = frozenset({"oracle", "bound"})
+NOT_RUN = "not run yet"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,10 @@ class Promise:
     least_swept: float | None = 0.05
     most_times_oracle: float | None = 1.8  # at a start of 300 s
     most_reactive: float | None = None  # where the forecast must win nothing
+
+    @property
+    def is_of_rivals(self) -> bool:
+        return self.least_published is not None or self.least_swept is not None
 
 
 LLM = Promise()
@@ -50,6 +55,24 @@ class Verdict:
     oracle: float | None
     oracle_attained: float | None
     promise: Promise = LLM
+    ran: tuple[str, ...] = ()  # laws, ours among them
+    pending: tuple[str, ...] = ()  # laws still to be run
+
+    @property
+    def has_rivals(self) -> bool:
+        return bool(set(self.ran) - HINDSIGHT - {OURS, REACTIVE})
+
+    @property
+    def is_whole(self) -> bool:
+        """Everything that the promise speaks of was run, so that keeping it means something."""
+        promise, at_300 = self.promise, self.cold_s == 300.0
+        return (
+            self.was_run
+            and not self.pending
+            and (self.has_rivals or not promise.is_of_rivals)
+            and ("oracle" in self.ran or promise.most_times_oracle is None or not at_300)
+            and (REACTIVE in self.ran or promise.most_reactive is None)
+        )
 
     @property
     def gain_published(self) -> float | None:
@@ -104,6 +127,8 @@ def judge(table: Table, promise: Promise = LLM) -> Verdict:
         oracle=None if oracle is None else oracle.gpu_hours,
         oracle_attained=None if oracle is None else oracle.attainment,
         promise=promise,
+        ran=tuple(dict.fromkeys(c.policy for c in table.cells)),
+        pending=table.pending,
     )
 
 
@@ -126,13 +151,13 @@ def rows(verdicts: Sequence[Verdict]) -> list[tuple[str, ...]]:
         (
             v.trace,
             f"{v.cold_s:g} s",
-            _hours(v.ours) if v.was_run else "not run yet",
+            _hours(v.ours) if v.was_run else NOT_RUN,
             "-" if v.times_oracle is None else f"{v.times_oracle:.2f}",
-            _named(v.published_law, v.published),
+            _named(v, v.published_law, v.published),
             _percent(v.gain_published),
-            _named(v.swept_law, v.swept),
+            _named(v, v.swept_law, v.swept),
             _percent(v.gain_swept),
-            _hours(v.reactive),
+            _hours(v.reactive) if REACTIVE in v.ran else NOT_RUN,
             _percent(v.gain_reactive),
         )
         for v in verdicts
@@ -172,8 +197,12 @@ def _hours(hours: float | None) -> str:
     return "never" if hours is None else f"{hours:,.0f}"
 
 
-def _named(law: str | None, hours: float | None) -> str:
-    return "none meets it" if law is None else f"{law} {_hours(hours)}"
+def _named(v: Verdict, law: str | None, hours: float | None) -> str:
+    if law is not None:
+        return f"{law} {_hours(hours)}"
+    if v.has_rivals:
+        return "none meets it"
+    return NOT_RUN if v.promise.is_of_rivals else "-"
 
 
 def _percent(share: float | None) -> str:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
 from opsconsole.simulate.html import page
 from opsconsole.simulate.pareto import Point, cost_at, front
 from opsconsole.simulate.price import price, sentences
+from opsconsole.simulate.proof import write
 from opsconsole.simulate.report import Table, as_json, as_text
 from opsconsole.simulate.settings import SloBounds
 from opsconsole.simulate.sweep import Cell
-from opsconsole.simulate.verdict import CONTROL, SEASONAL, judge, missed, rows
+from opsconsole.simulate.verdict import CONTROL, LLM, SEASONAL, judge, missed, rows
 
 
 def test_points_beaten_on_both_axes_are_no_offer() -> None:
@@ -92,6 +97,29 @@ def test_a_law_that_was_not_run_yet_has_missed_nothing() -> None:
     verdict = judge(Table("t", "l", 1.0, 20.0, 300.0, "fluid", SloBounds(), 1.0, CELLS[:5]))
     assert missed([verdict]) == ()
     assert "not run yet" in rows([verdict])[0]
+
+
+def test_no_promise_is_kept_before_all_that_it_speaks_of_was_run(tmp_path: Path) -> None:
+    kept, open_yet = "every promise kept", "nothing missed so far; not all was run"
+    ours = tuple(c for c in CELLS if c.policy in ("oracle", "reactive", "predictive"))
+    alone = replace(TABLE, cells=ours)
+    assert kept in write(tmp_path, [(TABLE, LLM)])
+    assert open_yet in write(tmp_path, [(TABLE, LLM)], all_begun=False)
+    assert open_yet in write(tmp_path, [(TABLE, LLM), (replace(TABLE, trace="other", pending=("kpa",)), LLM)])
+    assert open_yet in write(tmp_path, [(alone, LLM)]), "no rival was run"
+    assert open_yet in write(tmp_path, [(replace(TABLE, cells=CELLS[1:]), LLM)]), "the clairvoyant was not"
+    assert kept in write(tmp_path, [(alone, replace(CONTROL, most_reactive=0.1))]), "nothing is promised of rivals"
+    assert json.loads((tmp_path / "proof.json").read_text())["missed"] == []
+
+
+def test_rivals_that_were_not_run_are_not_said_to_miss() -> None:
+    alone = replace(TABLE, cells=tuple(c for c in CELLS if c.policy in ("oracle", "predictive")))
+    (row,) = rows([judge(alone)])
+    assert (row[4], row[6], row[8]) == ("not run yet", "not run yet", "not run yet")
+    (row,) = rows([judge(alone, CONTROL)])
+    assert (row[4], row[6]) == ("-", "-"), "none is to be run"
+    (row,) = rows([judge(replace(TABLE, cells=(cell("kpa", 0.5, 9.0),)))])
+    assert (row[2], row[4], row[6]) == ("not run yet", "none meets it", "none meets it")
 
 
 def test_tables_say_that_figures_are_estimates_and_what_is_re_created() -> None:
