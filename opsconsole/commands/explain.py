@@ -51,6 +51,10 @@ def explain(
         raise UsageError(f"--output {output}: give text or json.")
     now = SystemClock().now()
     when = moment(at, now) if at else now
+    if attach and (database is not None or moved):
+        raise UsageError(
+            f"{'--moved' if moved else '--db'} reads a database and --attach asks an agent: leave one out."
+        )
     if attach:
         _remote(attach, token, when if at else None, pool, output)
         return
@@ -58,12 +62,7 @@ def explain(
 
     reader = Reader(database or _found())
     try:
-        if moved:
-            when = reader.next_change(when, -1, pool or None) or when
-        past = reader.decisions_at(when, pool or None)
-        if not past:
-            raise UsageError(_nothing(reader, pool))
-        _print(reader, past, output)
+        _print(reader, _last_moves(reader, when, pool) if moved else _standing(reader, when, pool), output)
     finally:
         reader.close()
 
@@ -86,14 +85,36 @@ def _found() -> Path:
     return found
 
 
-def _nothing(reader: Reader, pool: str) -> str:
+def _standing(reader: Reader, when: float, pool: str) -> tuple[PastDecision, ...]:
+    """Each pool's decision as it stood then."""
+    past = reader.decisions_at(when, pool or None)
+    if not past:
+        raise UsageError(f"No decision{_of(pool)} by then: {_reach(reader)}.")
+    return past
+
+
+def _last_moves(reader: Reader, when: float, pool: str) -> tuple[PastDecision, ...]:
+    """What moved in the last moment before then in which anything did; other pools' standing decisions are left out."""
+    from opsconsole.commands.moments import shown
+
+    moved = reader.next_change(when, -1, pool or None)
+    if moved is None:
+        raise UsageError(f"No decision{_of(pool)} before {shown(when)} changed anything; {_reach(reader)}.")
+    past = reader.decisions_at(moved, pool or None)
+    return tuple(p for p in past if p.at == moved and p.decision.target != p.decision.current)
+
+
+def _of(pool: str) -> str:
+    return f" for pool {pool!r}" if pool else ""
+
+
+def _reach(reader: Reader) -> str:
     from opsconsole.commands.moments import shown
 
     bounds = reader.bounds()
     if bounds is None:
-        return f"{reader.path} is empty."
-    about = f" for pool {pool!r}" if pool else ""
-    return f"No decision{about} by then: {reader.path} reaches from {shown(bounds.first)} to {shown(bounds.last)}."
+        return f"{reader.path} is empty"
+    return f"{reader.path} reaches from {shown(bounds.first)} to {shown(bounds.last)}"
 
 
 def _print(reader: Reader, past: tuple[PastDecision, ...], output: str) -> None:
@@ -147,7 +168,7 @@ def _remote(address: str, token: str, at: float | None, pool: str, output: str) 
 
     found = asyncio.run(ask())
     if not found:
-        raise UsageError(f"{address} has no decision{f' for pool {pool!r}' if pool else ''} by then.")
+        raise UsageError(f"{address} has no decision{_of(pool)} by then.")
     if output == "json":
         typer.echo(json.dumps([{"at": d.at, "decision": to_json(d)} for d in found], indent=2, ensure_ascii=False))
         return
