@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 
 import typer
 
-import policies
 from opsconsole.bench.bounds import parse_bounds, parse_duration
 from opsconsole.clock import SystemClock
+from opsconsole.control.live import why_not
 from opsconsole.errors import UsageError
 from opsconsole.local.companions import bind
 from opsconsole.local.datalock import DataLock
@@ -71,10 +71,9 @@ def _settings(asked: Mapping[str, Any], load: str | None) -> UpSettings:
         typer.echo(f"at most {len(devices)} workers: one for each of the devices {', '.join(devices)}", err=True)
         high, low = len(devices), min(low, len(devices))
     law = asked["policy"] or ("predictive" if load == "diurnal" else "reactive")
-    try:
-        policies.policy(law)
-    except ValueError as error:
-        raise UsageError(str(error)) from None
+    wrong = why_not(law)
+    if wrong is not None:
+        raise UsageError(f"--policy: {wrong}")
     model = find_model(asked["model"] or None)
     folder = Path(asked["data_dir"]) if asked["data_dir"] else default_data_dir()
     return UpSettings(

@@ -22,6 +22,7 @@ from opsconsole.control.alerts import RULES
 from opsconsole.control.clusters import cluster_parts, place_of, workloads
 from opsconsole.control.configured_pool import pool_settings, slos_of
 from opsconsole.control.credentials import fetch_options, named, secret, where
+from opsconsole.control.live import why_not
 from opsconsole.control.settings import (
     AgentSettings,
     AlertSettings,
@@ -52,7 +53,6 @@ from opsconsole.observe.targets import (
     target_at,
     without_login,
 )
-from policies.registry import names as policy_names
 
 ANY_POOL = "default"
 
@@ -93,14 +93,16 @@ def default_data_dir(env: Mapping[str, str]) -> Path:
 
 def _check_names(loaded: Loaded) -> None:
     config = loaded.config
-    laws, alerts = policy_names(), [rule.name for rule in RULES]
-    asked = [(f"pool.{name}.policy", pool.policy, laws) for name, pool in config.pool.items()]
-    asked += [("act.baselines", name, laws) for name in config.act.baselines]
-    asked += [("alerts.mute", name, tuple(alerts)) for name in config.alerts.mute]
-    asked += [("alerts.hold", name, tuple(alerts)) for name in config.alerts.hold]
-    for key, value, known in asked:
-        if value not in known:
-            raise ConfigError(f"{where(loaded, key)}: {key}: {value!r} is unknown; use one of {', '.join(known)}.")
+    laws = [(f"pool.{name}.policy", pool.policy) for name, pool in config.pool.items()]
+    for key, value in (*laws, *(("act.baselines", name) for name in config.act.baselines)):
+        wrong = why_not(value)
+        if wrong is not None:
+            raise ConfigError(f"{where(loaded, key)}: {key}: {wrong}")
+    alerts = [rule.name for rule in RULES]
+    asked = [("alerts.mute", name) for name in config.alerts.mute] + [("alerts.hold", n) for n in config.alerts.hold]
+    for key, value in asked:
+        if value not in alerts:
+            raise ConfigError(f"{where(loaded, key)}: {key}: {value!r} is unknown; use one of {', '.join(alerts)}.")
     if config.act.mode == "act" and not any(pool.target for pool in config.pool.values()):
         raise ConfigError(
             f"{where(loaded, 'act.mode')}: act.mode: nothing here can be acted on: name what a pool scales, such as "

@@ -178,7 +178,9 @@ def test_channels_come_out_with_their_secret_and_without_showing_it(tmp_path: Pa
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        ('policy = "clever"', "fleet.toml: pool.p.policy: 'clever' is unknown; use one of"),
+        ('policy = "clever"', "fleet.toml: pool.p.policy: 'clever' is unknown; use one of dynamo-arima"),
+        ('policy = "oracle"', "pool.p.policy: 'oracle' knows the future and runs only in `opsconsole simulate"),
+        ('[act]\nbaselines = ["kpa", "bound"]', "act.baselines: 'bound' knows the future"),
         ('via = "keda"', "pool.p.via: give the pool's target as well"),
         ("stabilise_down = 1", "stabilise_down 1 s is shorter than the measurement lag 10 s"),
         ('[alerts]\nmute = ["x"]', "alerts.mute: 'x' is unknown"),
