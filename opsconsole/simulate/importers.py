@@ -21,10 +21,9 @@ from typing import TextIO
 import numpy as np
 
 from opsconsole.errors import UsageError
-from opsconsole.simulate.servegen import read_servegen
-from opsconsole.simulate.traces import BIN_S, Floats, Kind, Requests, Trace
+from opsconsole.simulate.servegen import MOST_BINS, MOST_COUNT, read_servegen
+from opsconsole.simulate.traces import BIN_S, Floats, Ints, Kind, Requests, Trace
 
-MOST_BINS = 5_000_000
 MOST_TOKENS = 100_000_000  # of one request
 UNREADABLE = (OSError, EOFError, zlib.error, UnicodeDecodeError, csv.Error)
 Row = tuple[float, int, int, tuple[int, ...]]  # s, prompt tokens, output tokens, prefix blocks
@@ -57,7 +56,7 @@ def _read(path: Path, file: TextIO) -> Trace:
         return _from_requests(path, _mooncake(path, first, file))
     header = [name.strip() for name in next(csv.reader([first]), [])]
     rows = csv.reader(file)
-    if "t_seconds" in header and ("requests" in header or any(h.startswith("client_") for h in header)):
+    if "t_seconds" in header and ("requests" in header or client_columns(path, header)):
         return _from_bins(path, header, rows)
     for needed, parse in LAYOUTS:
         if set(needed) <= set(header):
@@ -69,6 +68,19 @@ def _read(path: Path, file: TextIO) -> Trace:
         f"{path} has columns {', '.join(header)[:120] or 'none'}, which is no layout known here. Known are: "
         f"t_seconds, requests; {known}; Mooncake's JSON lines; a ServeGen directory."
     )
+
+
+def client_columns(path: Path, header: Sequence[str]) -> list[int]:
+    """Where the clients' rates (requests/s) stand; nowhere if the file counts `requests` itself."""
+    found = [i for i, name in enumerate(header) if re.fullmatch(r"client_\d+", name)]
+    if "requests" in header or not found:
+        return []
+    if "client_cv" in path.name:
+        raise UsageError(
+            f"{path} holds coefficients of variation (client_cv), which are no load: give the clients' rates "
+            f"(client_rate)."
+        )
+    return found
 
 
 def _iso(text: str) -> float:
@@ -108,11 +120,11 @@ def _mooncake(path: Path, first: str, file: TextIO) -> Iterator[Row]:
             row = json.loads(line)
             yield (
                 float(row["timestamp"]) / 1000.0,
-                int(row["input_length"]),
-                int(row["output_length"]),
+                int(float(row["input_length"])),  # a float bounds the digits of what JSON calls whole
+                int(float(row["output_length"])),
                 tuple(int(i) for i in row.get("hash_ids", ())),
             )
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
             raise UsageError(
                 f"{path}, line {number}: {line[:80]!r} is no request with timestamp, input_length and output_length."
             ) from None
@@ -124,9 +136,9 @@ def _from_requests(path: Path, rows: Iterator[Row]) -> Trace:
     outputs: list[int] = []
     blocks: list[tuple[int, ...]] = []
     for number, (time, prompt, output, ids) in enumerate(rows, 1):
-        check_row(path, number, time, (prompt, output), times[-1] if times else None, strict=False)
         if max(prompt, output) > MOST_TOKENS:
             raise UsageError(f"{path}, row {number}: {max(prompt, output):.3g} tokens are no request; mend or drop it.")
+        check_row(path, number, time, (prompt, output), times[-1] if times else None, strict=False)
         times.append(time)
         prompts.append(max(1, prompt))
         outputs.append(max(1, output))
@@ -135,8 +147,9 @@ def _from_requests(path: Path, rows: Iterator[Row]) -> Trace:
         raise UsageError(f"{path} has no rows: a backtest needs at least 10 minutes of load.")
     at = np.array(times) - times[0]
     single = Requests(at, np.array(prompts), np.array(outputs), tuple(blocks) if any(blocks) else None)
+    bounded(path, at[-1] / BIN_S + 1, BIN_S)
     slots = np.floor(at / BIN_S).astype(np.int64)
-    bins = _bounded(path, int(slots[-1]) + 1)
+    bins = int(slots[-1]) + 1
 
     def counted(weights: Floats | None) -> Floats:
         return np.bincount(slots, weights=weights, minlength=bins).astype(np.float64)
@@ -147,9 +160,9 @@ def _from_requests(path: Path, rows: Iterator[Row]) -> Trace:
 
 def _from_bins(path: Path, header: list[str], rows: Iterator[list[str]]) -> Trace:
     """Equal bins of counts; columns of clients hold rates, which are added up."""
-    clients = [i for i, name in enumerate(header) if name.startswith("client_")]
-    names = [name for name in ("requests", "prompt_tokens", "output_tokens") if name in header]
-    columns = [header.index(name) for name in names]
+    clients = client_columns(path, header)
+    names = [] if clients else [name for name in ("requests", "prompt_tokens", "output_tokens") if name in header]
+    columns = clients or [header.index(name) for name in names]
     time_at = header.index("t_seconds")
     times: list[float] = []
     values: list[list[float]] = []
@@ -158,23 +171,18 @@ def _from_bins(path: Path, header: list[str], rows: Iterator[list[str]]) -> Trac
             continue
         try:
             time = float(row[time_at])
-            counts = [float(row[i] or 0.0) for i in columns] or [sum(float(row[i] or 0.0) for i in clients)]
+            counts = [float(row[i] or 0.0) for i in columns]
         except (ValueError, IndexError):
             raise UsageError(f"{path}, row {number}: {','.join(row)[:80]!r} is not numbers; mend or drop it.") from None
         check_row(path, number, time, counts, times[-1] if times else None, strict=True)
         times.append(time)
-        values.append(counts)
+        values.append([sum(counts)] if clients else counts)
     if len(times) < 2:
         raise UsageError(f"{path} has {len(times)} rows: a backtest needs at least 10 minutes of load.")
     step = float(np.median(np.diff(times)))
-    places = (np.array(times) - times[0]) / step
-    slots = np.round(places).astype(np.int64)
-    odd = np.nonzero((np.abs(places - slots) > 0.01) | (np.diff(slots, prepend=-1) < 1))[0]
-    if odd.size:
-        raise UsageError(
-            f"{path}, row {odd[0] + 1}: t_seconds {times[odd[0]]:g} is not on the file's own {step:g} s grid."
-        )
-    table = np.zeros((_bounded(path, int(slots[-1]) + 1), len(values[0])))
+    bounded(path, (times[-1] - times[0] + step) / BIN_S, BIN_S)  # what a simulation makes of them
+    slots = on_grid(path, np.array(times), step)
+    table = np.zeros((int(slots[-1]) + 1, len(values[0])))
     table[slots] = values
     found = dict(zip(names or ["requests"], table.T * (step if clients else 1.0), strict=True))
     prompt, output = found.get("prompt_tokens"), found.get("output_tokens")
@@ -198,14 +206,33 @@ def check_row(
     if before is not None and (time < before or (strict and time == before)):
         raise UsageError(f"{path}, row {number}: time {time:g} s comes after {before:g} s; sort the file by time.")
     for count in counts:
-        if not math.isfinite(count) or count < 0:
-            raise UsageError(f"{path}, row {number}: a count of {count:g} must not be negative or endless.")
+        if not 0 <= count <= MOST_COUNT:
+            raise UsageError(
+                f"{path}, row {number}: a count of {count:g} must not be negative or above {MOST_COUNT:g}."
+            )
 
 
-def _bounded(path: Path, bins: int) -> int:
-    if bins > MOST_BINS:
-        raise UsageError(f"{path} spans {bins} bins and at most {MOST_BINS} are read: cut it, or give longer bins.")
-    return bins
+def on_grid(path: Path, times: Floats, step: float) -> Ints:
+    """The bin of each row of ascending times, 0 for the first. Raises `UsageError` for one between the bins."""
+    places = (times - times[0]) / step
+    bounded(path, places[-1] + 1, step)
+    slots: Ints = np.round(places).astype(np.int64)
+    odd = np.nonzero((np.abs(places - slots) > 0.01) | (np.diff(slots, prepend=-1) < 1))[0]
+    if odd.size:
+        raise UsageError(
+            f"{path}, row {odd[0] + 1}: t_seconds {times[odd[0]]:.10g} is not on the file's own {step:g} s grid; "
+            f"give equal bins."
+        )
+    return slots
+
+
+def bounded(path: Path, bins: float, step: float) -> None:
+    """Refuses a span of more bins of `step` seconds than memory is meant for, before any is made."""
+    if not bins <= MOST_BINS:
+        raise UsageError(
+            f"{path} spans {bins:.10g} bins of {step:g} s and at most {MOST_BINS} are read: cut it to "
+            f"{MOST_BINS * step:.10g} s."
+        )
 
 
 def _name(path: Path) -> str:

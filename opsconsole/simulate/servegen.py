@@ -18,7 +18,9 @@ import numpy as np
 from opsconsole.errors import UsageError
 from opsconsole.simulate.traces import BIN_S, Floats, Kind, Trace
 
-MOST = 1e9  # of seconds, requests/s and coefficients of variation
+MOST = 1e9  # of seconds, requests/s, coefficients of variation, tokens and weights
+MOST_BINS = 5_000_000  # of any load
+MOST_COUNT = 1e15  # of a bin of any load
 
 
 def read_servegen(path: Path, seed: int) -> Trace:
@@ -32,6 +34,10 @@ def read_servegen(path: Path, seed: int) -> Trace:
     for file in files:
         step, rates, cvs = _windows(file)
         per = round(step / BIN_S)
+        if rates.size * per > MOST_BINS:
+            raise UsageError(
+                f"{file} spans {rates.size * per} bins of {BIN_S:g} s and at most {MOST_BINS} are read: cut it."
+            )
         counts = _counts(np.repeat(rates, per) * BIN_S, np.repeat(cvs, per), draw)
         mean_prompt, mean_output = _lengths(file, np.arange(counts.size, dtype=np.float64) * BIN_S)
         if total is None:
@@ -65,7 +71,7 @@ def _windows(file: Path) -> tuple[float, Floats, Floats]:
                     cvs.append(float(row[2] or 0.0))
                 except (ValueError, IndexError):
                     raise UsageError(f"{file}, row {number}: {','.join(row)[:80]!r} is not time, rate, cv.") from None
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise UsageError(f"{file} cannot be read: {error}.") from error
     numbers = np.array([times, rates, cvs])
     wrong = np.nonzero(~(np.isfinite(numbers) & (numbers >= 0) & (numbers <= MOST)).all(axis=0))[0]
@@ -84,7 +90,7 @@ def _counts(means: Floats, cvs: Floats, draw: np.random.Generator) -> Floats:
     """Counts with the mean and the dispersion of a renewal process: Poisson at cv 1, a gamma mixture above."""
     spread = np.maximum(0.0, cvs * cvs - 1.0)
     level = np.where(spread > 0, draw.gamma(np.maximum(means / np.maximum(spread, 1e-9), 1e-9)) * spread, means)
-    return draw.poisson(np.where(means > 0, level, 0.0)).astype(np.float64)
+    return draw.poisson(np.where(means > 0, np.minimum(level, MOST_COUNT), 0.0)).astype(np.float64)
 
 
 def _lengths(file: Path, times: Floats) -> tuple[Floats, Floats]:
@@ -94,9 +100,14 @@ def _lengths(file: Path, times: Floats) -> tuple[Floats, Floats]:
         return np.zeros(times.size), np.zeros(times.size)
     try:
         table = json.loads(path.read_text(encoding="utf-8"))
-        starts = sorted(int(start) for start in table)
-        means = np.array([[_mean(table[str(s)][name]) for name in ("input_tokens", "output_tokens")] for s in starts])
-    except (ValueError, KeyError, TypeError, SyntaxError) as error:
+        if not isinstance(table, dict) or not table:
+            raise ValueError("windows by their seconds are needed, and it has none")
+        windows = sorted(((int(start), window) for start, window in table.items()), key=lambda each: each[0])
+        starts = [_within(start, "a window's start") for start, _ in windows]
+        means = np.array([[_mean(window[name]) for name in ("input_tokens", "output_tokens")] for _, window in windows])
+    except KeyError as error:
+        raise UsageError(f"{path} is no ServeGen data set: a window has no {error}.") from error
+    except (OSError, ValueError, TypeError, SyntaxError, OverflowError, RecursionError, MemoryError) as error:
         raise UsageError(f"{path} is no ServeGen data set: {error}.") from error
     for column in means.T:
         column[column == 0] = column[column > 0].mean() if (column > 0).any() else 0.0
@@ -106,5 +117,15 @@ def _lengths(file: Path, times: Floats) -> tuple[Floats, Floats]:
 
 def _mean(pdf: str | dict[str, float]) -> float:
     shares = ast.literal_eval(pdf) if isinstance(pdf, str) else pdf
-    weight = sum(shares.values())
-    return sum(float(length) * share for length, share in shares.items()) / weight if weight > 0 else 0.0
+    if not isinstance(shares, dict):
+        raise ValueError(f"{str(pdf)[:60]!r} does not give lengths their weights")
+    pairs = [(_within(length, "a length"), _within(share, "a weight")) for length, share in shares.items()]
+    weight = sum(share for _, share in pairs)
+    return sum(length * share for length, share in pairs) / weight if weight > 0 else 0.0
+
+
+def _within(value: float | str, what: str) -> float:
+    number = float(value)
+    if not 0 <= number <= MOST:
+        raise ValueError(f"{what} of {number:g} must not be negative or above {MOST:g}")
+    return number

@@ -52,6 +52,21 @@ def test_columns_of_clients_are_rates_that_add_up(tmp_path: Path) -> None:
     assert trace.requests.tolist() == [450.0, 600.0]
 
 
+def test_columns_of_clients_are_not_added_to_a_count_of_their_requests(tmp_path: Path) -> None:
+    trace = read_trace(write(tmp_path / "a.csv", "t_seconds,requests,client_0\n0,5,9\n600,7,9\n"))
+    assert trace.requests.tolist() == [5.0, 7.0]
+
+
+def test_a_column_that_names_the_client_of_a_request_is_no_rate(tmp_path: Path) -> None:
+    trace = read_trace(write(tmp_path / "a.csv", "t_seconds,prompt_tokens,output_tokens,client_id\n0,5,9,x\n6,7,9,y\n"))
+    assert trace.single is not None
+
+
+def test_coefficients_of_variation_are_no_rates(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"a\.client_cv10min\.csv holds coefficients of variation"):
+        read_trace(write(tmp_path / "a.client_cv10min.csv", "t_seconds,client_0\n0,1\n600,1\n"))
+
+
 def test_bins_that_were_not_recorded_are_silence_and_the_name_says_how_many(tmp_path: Path) -> None:
     trace = read_trace(write(tmp_path / "a.recon.csv", "t_seconds,requests\n0,5\n10,5\n20,5\n50,5\n60,5\n"))
     assert trace.requests.tolist() == [5, 5, 5, 0, 0, 5, 5]
@@ -130,6 +145,8 @@ def test_a_servegen_directory_is_re_created_with_its_rates_and_lengths(tmp_path:
         pytest.param("0,1,1\n-600,2,1\n", "row 2: -600,2,1 must not be", id="before the start"),
         pytest.param("600,1,1\n0,2,1\n", "one after another", id="unsorted"),
         pytest.param("0,1,1\n", "needs two windows or more", id="one window"),
+        pytest.param("0,1,1\n1e9,1,1\n", "spans 200000000 bins of 10 s and at most 5000000", id="endless windows"),
+        pytest.param(f"0,{'1' * 200_000},1\n", "cannot be read", id="endless number"),
         pytest.param("0,many,1\n", "row 1: '0,many,1' is not time, rate, cv", id="no number"),
     ],
 )
@@ -137,6 +154,35 @@ def test_a_servegen_client_that_cannot_be_is_named(tmp_path: Path, rows: str, wo
     write(tmp_path / "chunk-0-trace.csv", rows)
     with pytest.raises(UsageError, match=words):
         read_trace(tmp_path)
+
+
+LENGTHS = '{"0": {"input_tokens": "%s", "output_tokens": "{5: 1}"}}'
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        pytest.param("{}", "it has none", id="no window"),
+        pytest.param("[]", "it has none", id="a list"),
+        pytest.param('{"0": {}}', "a window has no 'input_tokens'", id="no lengths"),
+        pytest.param('{"0": []}', "is no ServeGen data set", id="a list for a window"),
+        pytest.param('{"-600": {}}', "start of -600 must not", id="before the start"),
+        pytest.param('{"0": {"input_tokens": [1, 2]}}', "does not give lengths their weights", id="a list of lengths"),
+        pytest.param('{"0": {"input_tokens": 7}}', "'7' does not give lengths", id="a number for lengths"),
+        pytest.param(LENGTHS % "{10: 1e400}", "a weight of inf must not be", id="endless weight"),
+        pytest.param(LENGTHS % "{10: -1}", "a weight of -1 must not be", id="negative weight"),
+        pytest.param(LENGTHS % "{-10: 1}", "a length of -10 must not be", id="negative length"),
+        pytest.param(LENGTHS % "{10: [1]}", "is no ServeGen data set", id="a list for a weight"),
+        pytest.param(LENGTHS % ("(" * 5000), "is no ServeGen data set", id="deep"),
+        pytest.param("[" * 200_000, "is no ServeGen data set", id="deep JSON"),
+    ],
+)
+def test_lengths_of_a_servegen_client_that_cannot_be_are_named(tmp_path: Path, text: str, words: str) -> None:
+    write(tmp_path / "chunk-0-trace.csv", "0,1,1\n600,1,1\n")
+    write(tmp_path / "chunk-0-dataset.json", text)
+    with pytest.raises(UsageError, match=words) as told:
+        read_trace(tmp_path)
+    assert "chunk-0-dataset.json" in str(told.value)
 
 
 @pytest.mark.parametrize(
@@ -157,7 +203,20 @@ def test_a_servegen_client_that_cannot_be_is_named(tmp_path: Path, rows: str, wo
         pytest.param(
             "t_seconds,prompt_tokens,output_tokens\n0,1e18,1\n", r"row 1: 1e\+18 tokens are no request", id="no request"
         ),
+        pytest.param("t_seconds,requests\n0,1\n10,1e308\n", r"row 2: a count of 1e\+308 must not", id="huge count"),
+        pytest.param("t_seconds,requests\n0,1\n1e13,2\n", r"spans 2e\+12 bins of 10 s", id="few bins of ages"),
+        pytest.param("t_seconds,requests\n0,1\n1e300,2\n", r"spans 2e\+299 bins of 10 s", id="endless bins"),
+        pytest.param(
+            "t_seconds,requests\n0,1\n.001,1\n.002,1\n9999,2\n", "spans 9999001 bins of 0.001 s", id="fine bins"
+        ),
+        pytest.param("t_seconds,client_0,client_1\n0,1,1\n600,-1,3\n", "row 2: a count of -1 must", id="negative rate"),
+        pytest.param("t_seconds,prompt_tokens,output_tokens\n0,1,1\n1e300,1,1\n", "bins of 10 s and", id="ages apart"),
         pytest.param('{"timestamp": 1}\n', "line 1: .* is no request", id="broken JSON line"),
+        pytest.param('{"timestamp": 1, "input_length": 1e400, "output_length": 1}', "line 1: .* is no", id="endless"),
+        pytest.param(
+            '{"timestamp": 1, "input_length": 1' + "0" * 400 + ', "output_length": 1}', "line 1: .* is no", id="long"
+        ),
+        pytest.param('{"timestamp": ' + "[" * 200_000, "line 1: .* is no request", id="deep JSON line"),
     ],
 )
 def test_what_is_wrong_is_named(tmp_path: Path, text: str, words: str) -> None:
