@@ -27,7 +27,8 @@ def forecast(
         typer.Argument(metavar="SOURCE", help="A trace's CSV (.gz), an agent's opsconsole.db, a Prometheus URL."),
     ],
     at: Annotated[
-        str, typer.Option("--at", metavar="T", help="Seconds, or an ISO time for a database. Default: the end.")
+        str,
+        typer.Option("--at", metavar="T", help="Seconds from the start; of Unix times those or ISO. Default: the end."),
     ] = "",
     unit: Annotated[str, typer.Option("--unit", help="requests, prompt_tokens or output_tokens.")] = "requests",
     pool: Annotated[str, typer.Option("--pool", help="Of a database with several pools.")] = "",
@@ -40,8 +41,10 @@ def forecast(
     ] = "",
     rolling: Annotated[bool, typer.Option("--rolling", help="Every origin's forecast, as CSV.")] = False,
     step: Annotated[str, typer.Option("--step", metavar="TIME", help="Between origins; targets are means of it.")] = "",
-    leads: Annotated[str, typer.Option("--leads", metavar="LIST", help="With --rolling.")] = "2m,5m,10m",
-    quantiles: Annotated[str, typer.Option("--quantiles", metavar="LIST", help="With --rolling.")] = ".5,.9,.99",
+    leads: Annotated[str, typer.Option("--leads", metavar="LIST", help="With --rolling; default 2m,5m,10m.")] = "",
+    quantiles: Annotated[
+        str, typer.Option("--quantiles", metavar="LIST", help="With --rolling; default .5,.9,.99.")
+    ] = "",
     time_scale: Annotated[float, typer.Option("--time-scale", help="60: an hour of the model in a minute.")] = 1.0,
     output: Annotated[str, typer.Option("--output", "-o", help="text or json; csv with --rolling.")] = "",
 ) -> None:
@@ -63,6 +66,9 @@ def forecast(
         raise UsageError(
             f"--output {output}: give {' or '.join(allowed)} {'with' if rolling else 'without'} --rolling."
         )
+    for name, given in (("leads", leads), ("quantiles", quantiles)):
+        if given and not rolling:
+            raise UsageError(f"--{name} {given} goes with --rolling: one forecast has its own.")
     if not (math.isfinite(time_scale) and time_scale > 0):
         raise UsageError(f"--time-scale {time_scale:g} must be above 0.")
     width = _seconds(step) if step else 60.0 / time_scale
@@ -75,7 +81,7 @@ def forecast(
             f"at most {LONGEST_STEP_S / 3600:g} h can be forecast from: give {LONGEST_STEP_S / series.step:g} or less."
         )
     if rolling:
-        _rolling(series, _leads(leads), _levels(quantiles), time_scale)
+        _rolling(series, _leads(leads or "2m,5m,10m"), _levels(quantiles or ".5,.9,.99"), time_scale)
     else:
         _one(history, series, time_scale, output)
 
@@ -96,7 +102,7 @@ class Asked(NamedTuple):
 def _history(asked: Asked) -> History:
     from opsconsole.clock import SystemClock
     from opsconsole.commands.forecast_source import read_history
-    from opsconsole.commands.moments import moment
+    from opsconsole.commands.moments import moment, shown
 
     at, now = asked.at, SystemClock().now()
     until = moment(at, now) if at else None
@@ -110,6 +116,10 @@ def _history(asked: Asked) -> History:
     minutes = len(found.series) * found.series.step / 60
     if at and not found.clock and not (_is_number(at) and float(at) >= 0):
         raise UsageError(f"--at {at}: {found.name} counts seconds from its own start; give 0 or more of them.")
+    if until is not None and until > found.reach:
+        raise UsageError(
+            f"--at {at}: {found.name} ends at {shown(found.reach) if found.clock else f'{found.reach:.10g} s'}."
+        )
     if not found.series.known.any():
         raise UsageError(
             f"{found.name} has no known {found.unit}{f' before {at}' if at else ''}: nothing to forecast from."

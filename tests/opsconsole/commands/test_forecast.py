@@ -115,6 +115,62 @@ def test_requests_one_a_row_are_counted(tmp_path: Path) -> None:
     assert tokens["quantiles"][0][tokens["levels"].index(0.5)] == pytest.approx(14.0)
 
 
+def test_rates_of_clients_add_up_to_the_load(tmp_path: Path) -> None:
+    path = tmp_path / "m.client_rate10min.csv"
+    path.write_text("t_seconds,client_0,client_7\n" + "".join(f"{i * 600},1.5,{i % 2 or ''}\n" for i in range(20)))
+    found = read_history(str(path), "requests")
+    assert found.series.step == 600.0
+    assert found.series.values.tolist() == [1.5, 2.5] * 10
+    assert found.series.values.mean() == pytest.approx(read_trace(path).requests.mean() / 600.0)
+    assert "no column output_tokens: give --unit requests" in refused(str(path), "--unit", "output_tokens")
+
+
+def test_coefficients_of_variation_are_no_load(tmp_path: Path) -> None:
+    path = tmp_path / "m.client_cv10min.csv"
+    path.write_text("t_seconds,client_0\n" + "".join(f"{i * 600},1\n" for i in range(20)))
+    assert "m.client_cv10min.csv holds coefficients of variation" in refused(str(path))
+
+
+def begun(path: Path, start: float, *, single: bool) -> Path:
+    """Two requests a second for an hour, from `start` on, in rows of one request or of ten seconds."""
+    rows = (
+        [f"{start + i * 0.5:.1f},100" for i in range(7200)] if single else [f"{start + i * 10},20" for i in range(360)]
+    )
+    path.write_text("\n".join([f"t_seconds,{'prompt_tokens' if single else 'requests'}", *rows]) + "\n")
+    return path
+
+
+@pytest.mark.parametrize("single", [True, False])
+def test_a_trace_counts_from_its_own_start_whenever_that_is(tmp_path: Path, single: bool) -> None:
+    late = begun(tmp_path / "late.csv", 100_000.0, single=single)
+    for until, seconds in ((None, 3540.0 if single else 3600.0), (1800.0, 1800.0)):
+        found = read_history(str(late), "requests", until=until)
+        assert (found.series.start, found.series.end, found.clock) == (0.0, seconds, False)
+        assert set(found.series.values.tolist()) == {2.0}
+
+
+@pytest.mark.parametrize("single", [True, False])
+def test_unix_times_stay_what_they_are_and_may_be_asked_for_in_words(tmp_path: Path, single: bool) -> None:
+    path = begun(tmp_path / "unix.csv", 1.7e9, single=single)
+    said = [
+        json.loads(run.invoke(app, ["forecast", str(path), "--at", at, "-o", "json"]).output)
+        for at in ("1700001600", "2023-11-14T22:40:00Z")
+    ]
+    assert said[0] == said[1]
+    assert said[0]["at"] == 1.7e9 + 1560  # the last whole minute
+    assert "no rows before 3600 s (it begins at 1700000000 s)" in refused(str(path), "--at", "3600")
+    assert "unix.csv ends at 2023-11-1" in refused(str(path), "--at", "2023-11-17T00:00:00Z")
+
+
+def test_a_moment_after_the_end_is_refused_with_the_end(tmp_path: Path) -> None:
+    for single in (True, False):
+        path = begun(tmp_path / "a.csv", 0.0, single=single)
+        assert refused(str(path), "--at", "100000").endswith("a.csv ends at 3600 s.")
+        assert run.invoke(app, ["forecast", str(path), "--at", "3600"]).exit_code == 0
+    data = database(tmp_path / "a.db", 120)
+    assert "a.db ends at 2027-01-1" in refused(str(data), "--at", str(1.8e9 + 9 * 3600))
+
+
 @pytest.mark.parametrize(
     ("rows", "says"),
     [
@@ -125,6 +181,10 @@ def test_requests_one_a_row_are_counted(tmp_path: Path) -> None:
         ("t_seconds,requests\n-60,1\n0,2\n", "row 1"),
         ("t_seconds,requests\n0,1\n60,many\n", "row 2"),
         ("t_seconds,requests\n0,1\n60,2\n75,2\n135,2\n", "grid"),
+        ("t_seconds,requests\n0,1\n60,1e308\n", "row 2"),
+        ("t_seconds,requests\n0,1\n1,1\n2,1\n1e9,1\n", "spans 1000000001 bins of 1 s"),
+        ("t_seconds,prompt_tokens\n0,1\n1e300,1\n", "bins of 60 s and at most 5000000"),
+        ("t_seconds,client_0\n0,1\n60,-2\n", "row 2"),
         ("t_seconds,requests\n0,1\n60,2\n120,2\n", "3.0 min of history; a forecast needs 10"),
     ],
 )
@@ -145,6 +205,8 @@ def test_a_bad_trace_is_refused_by_name_and_row(rows: str, says: str, tmp_path: 
         (["--unit", "output_tokens"], "no column output_tokens"),
         (["--output", "csv"], "text or json"),
         (["--rolling", "--leads", "5h"], "1200"),
+        (["--leads", "2m"], "--leads 2m goes with --rolling"),
+        (["--quantiles", ".9"], "--quantiles .9 goes with --rolling"),
         (["--rolling", "--quantiles", ".5,1.5"], "0.995"),
         (["--rolling", "--step", "5s"], "10s or more"),
         (["--step", "25s"], "no whole multiple"),
