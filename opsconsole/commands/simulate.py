@@ -25,6 +25,7 @@ Traces = Annotated[
         help="A trace's file, a ServeGen directory, synthetic:NAME, or prometheus:URL with --query.",
     ),
 ]
+Output = Annotated[str, typer.Option("--output", "-o", help="text or json.")]
 POLICIES = "oracle,static,hpa-queue,hpa-kv,hpa-gpu,hpa-ttft,keda-epp,kpa,wva-v2,dynamo-constant,dynamo-arima,"
 POLICIES += "dynamo-kalman,reactive,predictive"
 
@@ -72,7 +73,16 @@ def backtest(
 
       opsconsole simulate backtest prometheus:http://prom:9090 --query 'sum(rate(vllm:request_success_total[1m]))'
     """
-    from opsconsole.commands.simulate_run import Options, backtest_text, moments, part, read
+    from opsconsole.commands.simulate_run import (
+        Options,
+        backtest_tables,
+        backtest_text,
+        check_page,
+        moments,
+        part,
+        read,
+        write_page,
+    )
 
     if output not in ("table", "json"):
         raise UsageError(f"--output {output}: give table or json.")
@@ -83,11 +93,15 @@ def backtest(
         lengths=(prompt_tokens, output_tokens), bounds=(ttft, tpot, target), seed=seed, cache=cache,
         limits=(minimum, maximum, down_window),
     )  # fmt: skip
+    check_page(html)
     loads: list[Trace] = []
     for name in traces:
         found = part(read(name, seed, query, moments(history)), window)
         loads.append(found.without_tokens() if requests_only else found)
-    typer.echo(backtest_text(loads, options, output, html))
+    tables = backtest_tables(loads, options)
+    typer.echo(backtest_text(tables, options, output, of_one=len(loads) == 1))
+    if html is not None:
+        write_page(tables, html)
 
 
 @app.command()
@@ -104,6 +118,7 @@ def proof(
     ] = Path(".proof"),
     processes: Annotated[int, typer.Option("--processes", min=1)] = 2,
     law: Annotated[str, typer.Option("--policy", metavar="NAME,...", help="Only these laws.")] = "",
+    output: Output = "text",
 ) -> None:
     """Every law on the proof set, its knob swept, at each cold start; resumable.
 
@@ -116,6 +131,7 @@ def proof(
     from opsconsole.commands.simulate_run import laws_of, moments
     from opsconsole.simulate.proof import LAWS, run_proof
 
+    _check_output(output)
     if folder is None:
         raise UsageError("give the folder of the proof set's traces, or set OPSCONSOLE_TRACES to it.")
     starts = [moments(word) for word in cold_start.split(",") if word.strip()]
@@ -123,7 +139,7 @@ def proof(
     if not starts or not chosen:
         raise UsageError("a proof needs at least one --policy and one --cold-start.")
     text = run_proof(folder, cache, out, starts, processes, lambda line: typer.echo(line, err=True), chosen)
-    typer.echo(text)
+    typer.echo((out / "proof.json").read_text(encoding="utf-8").rstrip() if output == "json" else text)
 
 
 @app.command()
@@ -135,6 +151,7 @@ def agreement(
     fleet: Annotated[float, typer.Option("--fleet", help="Replicas the clairvoyant schedule needs on average.")] = 6.0,
     seed: Annotated[int, typer.Option("--seed", min=0, help="The first one.")] = 1,
     seeds: Annotated[int, typer.Option("--seeds", min=1, help="How many; means are compared.")] = 1,
+    output: Output = "text",
 ) -> None:
     """Both fidelities on the same windows: attainment within 2 points, GPU-hours within 3 %.
 
@@ -145,16 +162,19 @@ def agreement(
       opsconsole simulate agreement trace.csv.gz --window 6d,6.05d --fleet 8 --seeds 3
     """
     from opsconsole.commands.simulate_run import check_fleet, check_span, laws_of, moments, part, read
-    from opsconsole.simulate.agreement import as_text, compare
+    from opsconsole.simulate.agreement import as_json, as_text, compare
+    from opsconsole.simulate.taught import check_taught
 
+    _check_output(output)
     chosen = laws_of(policy)
     check_fleet(fleet)
     loads = [part(read(name, seed, "", 0.0), window) for name in traces]
     for load in loads:
         check_span(load)
+        check_taught(load, chosen)
     drawn = range(seed, seed + seeds)
     found = [row for load in loads for row in compare(load, chosen, moments(cold_start), fleet, drawn)]
-    typer.echo(as_text(found))
+    typer.echo(as_json(found) if output == "json" else as_text(found))
     if not all(row.agrees for row in found):
         raise typer.Exit(1)
 
@@ -168,6 +188,7 @@ def validate(
         bool, typer.Option("--cpu-time", help="With --engine: one thread, timed by its CPU seconds (a busy machine).")
     ] = False,
     seed: Annotated[int, typer.Option("--seed", min=0)] = 1,
+    output: Output = "text",
 ) -> None:
     """Climb the ladder a simulation must climb: theory, conservation, the engine itself.
 
@@ -177,12 +198,17 @@ def validate(
 
       opsconsole simulate validate --engine --seconds 120
     """
-    from opsconsole.commands.simulate_validate import check_engine, climb
+    from opsconsole.commands.simulate_validate import as_json, as_text, check_engine
+    from opsconsole.simulate.validate import ladder
 
-    lines, good = climb(full, seed)
-    if engine:
-        more, held = check_engine(seconds, seed, cpu_time, lambda line: typer.echo(line, err=True))
-        lines, good = (*lines, *more), good and held
-    typer.echo("\n".join(lines))
-    if not good:
+    _check_output(output)
+    rungs = ladder(full, seed)
+    found = check_engine(seconds, seed, cpu_time, lambda line: typer.echo(line, err=True)) if engine else None
+    typer.echo(as_json(rungs, found) if output == "json" else as_text(rungs, found))
+    if not all(rung.ok for rung in rungs) or not (found is None or found.ok):
         raise typer.Exit(1)
+
+
+def _check_output(output: str) -> None:
+    if output not in ("text", "json"):
+        raise UsageError(f"--output {output}: give text or json.")

@@ -7,6 +7,7 @@ trace is read, so that a misspelt law does not cost a minute first.
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -24,6 +25,7 @@ from opsconsole.simulate.report import Table, as_json, as_text, table_of
 from opsconsole.simulate.settings import FleetSettings, SloBounds
 from opsconsole.simulate.sweep import Bench, Cell, sweep
 from opsconsole.simulate.synthetic import PREFIX, synthetic
+from opsconsole.simulate.taught import check_taught
 from opsconsole.simulate.traces import Lengths, Trace
 from policies.registry import REGISTRY, names
 from policies.situation import Limits
@@ -110,6 +112,12 @@ def moments(text: str) -> float:
 
 def _bounds(minimum: int, maximum: int, down_window_s: float) -> Bounds:
     """What is impossible is refused here as the fleet would refuse it, before any load is read."""
+    scrape_s = FleetSettings().scrape_s
+    if down_window_s < scrape_s:
+        raise UsageError(
+            f"--down-window {down_window_s:g}s is shorter than the {scrape_s:g} s between two scrapes, which makes a "
+            f"fleet swing: give {scrape_s:g}s or more."
+        )
     most = maximum or max(1, minimum)
     FleetSettings(limits=Limits(minimum, most, stabilise_down_s=down_window_s), initial=max(0, minimum))
     return Bounds(minimum, maximum or None, down_window_s)
@@ -154,26 +162,44 @@ def part(trace: Trace, window: str) -> Trace:
     return trace.window(moments(words[0]), moments(words[1]))
 
 
-def backtest_text(loads: list[Trace], options: Options, output: str, html: Path | None) -> str:
-    """Everything run; the report as text."""
-    if html is not None and not html.parent.is_dir():
+def check_page(html: Path | None) -> None:
+    """A page that cannot be written is told before anything is run for it."""
+    if html is None:
+        return
+    if not html.parent.is_dir():
         raise UsageError(f"--html {html}: there is no folder {html.parent}.")
-    tables = [table for load in loads for table in _tables(load, options)]
-    starts = [price(c.policy, t.cold_s, c.outcome) for t in tables for c in t.cells if c.knob is None]
-    if html is not None:
-        from opsconsole.simulate.html import page
+    if html.is_dir():
+        raise UsageError(f"--html {html} is a folder: name a file in it.")
+    if not os.access(html if html.exists() else html.parent, os.W_OK):
+        raise UsageError(f"--html {html} cannot be written: no permission.")
 
-        try:
-            html.write_text(page(tables, "Backtest"), encoding="utf-8")
-        except OSError as error:
-            typer.echo(f"--html {html} cannot be written: {error.strerror}.", err=True)
+
+def write_page(tables: list[Table], html: Path) -> None:
+    from opsconsole.simulate.html import page
+
+    try:
+        html.write_text(page(tables, "Backtest"), encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"--html {html} cannot be written: {error.strerror}.") from None
+
+
+def backtest_tables(loads: list[Trace], options: Options) -> list[Table]:
+    """Everything run, once every load is known to be fit for it."""
+    for load in loads:
+        _check_load(load, options)
+    return [table for load in loads for table in _tables(load, options)]
+
+
+def backtest_text(tables: list[Table], options: Options, output: str, of_one: bool) -> str:
+    """The report; starts are priced where all tables are `of_one` load."""
+    starts = [price(c.policy, t.cold_s, c.outcome) for t in tables for c in t.cells if c.knob is None] if of_one else []
     if output == "json":
-        extra: dict[str, Any] = {"seed": options.seed, "starts": to_json(starts) if len(loads) == 1 else []}
+        extra: dict[str, Any] = {"seed": options.seed, "starts": to_json(starts)}
         return as_json(tables, extra)
-    return as_text(tables, sentences(starts) if len(loads) == 1 else ())
+    return as_text(tables, sentences(starts))
 
 
-def _tables(load: Trace, options: Options) -> list[Table]:
+def _check_load(load: Trace, options: Options) -> None:
     if options.fidelity == "request":
         check_span(load)
     if load.requests.any() and not load.requests[math.floor(WARM_SHARE * load.requests.size) :].any():
@@ -181,6 +207,10 @@ def _tables(load: Trace, options: Options) -> list[Table]:
             f"{load.name} holds no requests in the last {100 * (1 - WARM_SHARE):.0f} %, which are scored: give another "
             "--window FROM,TO."
         )
+    check_taught(load, options.policies)
+
+
+def _tables(load: Trace, options: Options) -> list[Table]:
     reads = any(law == "predictive" for law in options.policies)
     found = stage(
         load, scale=options.scale, fleet=options.fleet, lengths=options.lengths, slo=options.slo, needs=options.needs,

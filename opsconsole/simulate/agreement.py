@@ -7,12 +7,15 @@ share of a small fleet: one run against one says little, and the range over the 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
+from typing import Any
 
 from opsconsole.simulate.backtest import run, stage
 from opsconsole.simulate.outcome import RunOutcome
+from opsconsole.simulate.sweep import plain
 from opsconsole.simulate.traces import Trace
 
 POINTS, SHARE = 0.02, 0.03  # of attainment, of GPU-hours
@@ -41,6 +44,17 @@ class Agreement:
     @property
     def agrees(self) -> bool:
         return abs(self.points) <= POINTS and abs(self.share) <= SHARE
+
+    def to_json(self) -> dict[str, Any]:
+        sides = (("request", self.request), ("fluid", self.fluid))
+        return {
+            "trace": self.trace,
+            "policy": self.policy,
+            **{name: [plain(out) for out in outcomes] for name, outcomes in sides},
+            "points": self.points,
+            "gpu_hours_difference": self.share,
+            "agrees": self.agrees,
+        }
 
 
 def attained(outcomes: Sequence[RunOutcome]) -> float:
@@ -82,3 +96,9 @@ def as_text(rows: Sequence[Agreement]) -> str:
     widths = [max(len(line[i]) for line in table) for i in range(len(head))]
     lines = ["  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip() for line in table]
     return "\n".join([*lines, f"agrees: attainment within {100 * POINTS:g} points, GPU-hours within {100 * SHARE:g} %"])
+
+
+def as_json(rows: Sequence[Agreement]) -> str:
+    """The same with all digits, a run a seed."""
+    bars = {"points": POINTS, "gpu_hours_difference": SHARE}
+    return json.dumps({"rows": [row.to_json() for row in rows], "bars": bars}, indent=1, sort_keys=True)

@@ -15,6 +15,7 @@ from opsconsole.simulate.backtest import REFERENCE_START_S, WARM_SHARE, Stage
 from opsconsole.simulate.knobs import KNOBS
 from opsconsole.simulate.settings import SloBounds
 from opsconsole.simulate.sweep import Cell
+from opsconsole.simulate.taught import short_history
 
 COLUMNS = (
     "policy", "knob", "attained", "GPU-h", "starting", "draining", "x oracle", "events", "cut", "TTFT p99", "shortage",
@@ -35,6 +36,7 @@ class Table:
     span_s: float
     cells: tuple[Cell, ...]
     pending: tuple[str, ...] = ()  # laws that have not been run yet
+    notes: tuple[str, ...] = ()  # what to keep in mind when reading it
 
     @property
     def oracle_hours(self) -> float | None:
@@ -68,6 +70,7 @@ class Table:
             "slo": {"ttft_s": self.slo.ttft, "tpot_s": self.slo.tpot, "target": self.slo.target},
             "span_s": self.span_s,
             "pending": list(self.pending),
+            "notes": list(self.notes),
             "cells": [
                 {"knob": cell.knob, **cell.outcome, "relative_to_oracle": _ratio(cell, self.oracle_hours)}
                 for cell in self.cells
@@ -79,8 +82,10 @@ def table_of(
     stage: Stage, cold_s: float, fidelity: str, slo: SloBounds, cells: Sequence[Cell], pending: Sequence[str] = ()
 ) -> Table:
     skip = round(stage.warm_up_s / stage.load.trace.step)
+    label, taught_s = stage.load.trace.label, stage.begins + stage.warm_up_s
+    note = short_history(label, taught_s, [c.policy for c in cells])
     return Table(
-        stage.load.trace.label,
+        label,
         stage.load.words,
         stage.scale,
         round(float(stage.oracle(REFERENCE_START_S)[skip:].mean()), 3),
@@ -90,6 +95,7 @@ def table_of(
         stage.load.trace.seconds - stage.warm_up_s,
         tuple(cells),
         tuple(pending),
+        () if note is None else (note,),
     )
 
 
@@ -117,7 +123,7 @@ def _row(cell: Cell, oracle: float | None) -> tuple[str, ...]:
 
 
 def as_text(tables: Sequence[Table], prices: Sequence[str] = ()) -> str:
-    """Aligned columns, fit for a terminal and for a document."""
+    """Aligned columns, fit for a terminal and for a document; what is to be kept in mind of several tables once."""
     parts = []
     for table in tables:
         rows = [COLUMNS, *table.rows()]
@@ -127,6 +133,9 @@ def as_text(tables: Sequence[Table], prices: Sequence[str] = ()) -> str:
             cells = [c.ljust(w) if i < 2 else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))]
             lines.append("  ".join(cells).rstrip())
         parts.append("\n".join(lines))
+    notes = dict.fromkeys(note for table in tables for note in table.notes)
+    if notes:
+        parts.append("\n".join(notes))
     if prices:
         parts.append("\n".join(("what the cold start costs", *prices)))
     return "\n\n".join(parts)

@@ -72,6 +72,7 @@ def test_request_by_request_answers_with_the_same_record(load: Path) -> None:
         pytest.param(("--fleet", "1e9"), "more than the 10,000 replicas", id="endless fleet"),
         pytest.param(("--scale", "1e9"), "replicas at its peak: give a smaller --scale", id="endless demand"),
         pytest.param(("--html", "/no/such/folder/x.html"), "there is no folder /no/such/folder", id="page"),
+        pytest.param(("--html", "/"), "--html / is a folder: name a file in it", id="page's folder"),
         pytest.param(("--cache", "/dev/null/x"), "--cache /dev/null/x cannot be used", id="drawer"),
         pytest.param(("--window", "5s"), "give FROM,TO", id="window"),
         pytest.param(("--window", "0s,60s"), "needs 600 s or more", id="too short"),
@@ -88,12 +89,50 @@ def test_bad_options_are_sentences(load: Path, words: tuple[str, str], sentence:
     [
         pytest.param(("--ttft", "0s"), "SLO ttft is 0 s: set it above 0 s", id="bound"),
         pytest.param(("--minimum", "9", "--maximum", "3"), "minimum 9 is above maximum 3", id="limits"),
-        pytest.param(("--down-window", "5s"), "shorter than the measurement lag 15 s", id="lag"),
     ],
 )
 def test_impossible_settings_are_sentences_before_any_load_is_read(words: tuple[str, ...], sentence: str) -> None:
     with pytest.raises(ConfigError, match=sentence):
         run("backtest", "no-such-file.csv", "--policy", "static", *words)
+
+
+def test_a_window_shorter_than_two_scrapes_is_told_by_the_name_that_was_typed() -> None:
+    with pytest.raises(UsageError, match="--down-window 5s is shorter than the 15 s between two scrapes"):
+        run("backtest", "no-such-file.csv", "--policy", "static", "--down-window", "5s")
+
+
+def test_a_page_that_cannot_be_written_after_all_is_an_error_beside_the_report(load: Path, tmp_path: Path) -> None:
+    (tmp_path / "page.html").symlink_to(tmp_path / "gone" / "page.html")
+    result = RUN.invoke(app, ["backtest", str(load), "--policy", "static", "--html", str(tmp_path / "page.html")])
+    assert isinstance(result.exception, UsageError) and "cannot be written" in str(result.exception)
+    assert "static" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("law", "window", "needed"),
+    [
+        ("predictive", "0s,1490s", "has to be 10: give 25 min"),
+        ("dynamo-arima", "0s,2240s", "has to be 15: give 37.5 min"),
+    ],
+)
+def test_a_law_whose_forecast_has_nothing_to_learn_from_is_refused(
+    load: Path, law: str, window: str, needed: str
+) -> None:
+    words = ("--policy", f"static,{law}", "--window", window)
+    with pytest.raises(UsageError, match=f"{law} learns from the first 40 % .* {needed} of trace or more") as told:
+        run("backtest", str(load), *words)
+    assert str(told.value).endswith(f"or leave {law} out of --policy.")
+    with pytest.raises(UsageError, match=needed):
+        run("agreement", str(load), *words)
+
+
+def test_a_short_history_is_told_once_and_only_of_the_law_that_reads_it(load: Path) -> None:
+    words = ("backtest", str(load), "--cold-start", "60s,120s", "--policy")
+    text = run(*words, "static,predictive")
+    assert text.count("short history: predictive learnt from 0.8 h of wave.recon [RECON]; below 15 h") == 1
+    notes = [table["notes"] for table in json.loads(run(*words, "static,predictive", "-o", "json"))["tables"]]
+    assert [len(some) for some in notes] == [1, 1]
+    assert "short history" not in run(*words, "static")
 
 
 def test_a_seed_below_zero_is_a_usage_error() -> None:
@@ -157,3 +196,29 @@ def test_the_fidelities_agree_on_a_short_window() -> None:
     window = ("--window", "0s,1200s", "--fleet", "3", "--policy", "static", "--seeds", "2")
     row = run("agreement", "synthetic:diurnal", *window).splitlines()[1]
     assert row.endswith("yes") and " to " in row
+
+
+def test_agreement_is_told_with_all_digits() -> None:
+    window = ("--window", "0s,1200s", "--fleet", "3", "--policy", "static")
+    found = json.loads(run("agreement", "synthetic:diurnal", *window, "-o", "json"))
+    (row,) = found["rows"]
+    assert (row["policy"], row["agrees"], len(row["request"]), len(row["fluid"])) == ("static", True, 1, 1)
+    assert abs(row["points"]) <= found["bars"]["points"]
+
+
+def test_a_proof_prints_what_it_wrote(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def proved(folder: Path, cache: Path, out: Path, *_: object) -> str:
+        out.mkdir()
+        (out / "proof.json").write_text('{"verdicts": []}\n')
+        return "in words"
+
+    monkeypatch.setattr("opsconsole.simulate.proof.run_proof", proved)
+    words = ("proof", str(tmp_path), "--out")
+    assert run(*words, str(tmp_path / "a"), "-o", "json") == '{"verdicts": []}\n'
+    assert run(*words, str(tmp_path / "b")) == "in words\n"
+
+
+@pytest.mark.parametrize("command", [("proof", "/tmp"), ("agreement", "synthetic:walk"), ("validate",)])
+def test_an_output_that_there_is_not_is_refused_before_anything_is_run(command: tuple[str, ...]) -> None:
+    with pytest.raises(UsageError, match="--output csv: give text or json"):
+        run(*command, "--output", "csv")
