@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import tempfile
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
 from opsconsole.clock import Clock, SystemClock
@@ -53,12 +54,23 @@ async def decide_recorded(loaded: Loaded, path: Path, at: float) -> TickRecord:
     reader = Reader(path)
     try:
         seen = reader.at(at)
+        if seen is None or not seen.replicas or seen.at < at - BEFORE_S:
+            raise RecordingError(
+                f"{path} has no replicas recorded in the ten minutes before that moment: {_reach(reader)}."
+            )
     finally:
         reader.close()
-    if seen is None or not seen.replicas or seen.at < at - BEFORE_S:
-        raise RecordingError(f"{path} has no replicas recorded in the ten minutes before that moment.")
     with tempfile.TemporaryDirectory(prefix="opsconsole-once-") as folder:
         async with replaying(path, Span(at - BEFORE_S, at), Path(folder), loaded) as replay:
             async for record in replay.steps():
                 last = record
     return last
+
+
+def _reach(reader: Reader) -> str:
+    """From when to when replicas are recorded; older moments keep only the totals of their pools."""
+    bounds, first = reader.bounds(), reader.replicas_since()
+    if bounds is None or first is None:
+        return "none are recorded at all"
+    begin, end = (datetime.fromtimestamp(at).astimezone().isoformat(" ", "seconds") for at in (first, bounds.last))
+    return f"they reach from {begin} to {end}"
