@@ -58,6 +58,7 @@ def backtest(
     down_window: Annotated[str, typer.Option("--down-window", metavar="TIME", help="Of our own laws.")] = "300s",
     query: Annotated[str, typer.Option("--query", help="PromQL of requests/s, with prometheus:URL.")] = "",
     history: Annotated[str, typer.Option("--history", metavar="TIME", help="With prometheus:URL.")] = "14d",
+    token: Annotated[str, typer.Option("--token", envvar="OPSCONSOLE_PROMETHEUS_TOKEN", help="Of Prometheus.")] = "",
     seed: Annotated[int, typer.Option("--seed", min=0)] = 1,
     cache: Annotated[Path | None, typer.Option("--cache", metavar="DIR", help="Keep finished cells here.")] = None,
     output: Annotated[str, typer.Option("--output", "-o", help="table or json.")] = "table",
@@ -96,7 +97,7 @@ def backtest(
     check_page(html)
     loads: list[Trace] = []
     for name in traces:
-        found = part(read(name, seed, query, moments(history)), window)
+        found = part(read(name, seed, query, moments(history), token), window)
         loads.append(found.without_tokens() if requests_only else found)
     tables = backtest_tables(loads, options)
     typer.echo(backtest_text(tables, options, output, of_one=len(loads) == 1))

@@ -139,14 +139,14 @@ def _share(text: str) -> float:
         raise UsageError(f"--target {text} is no share: write 99% or 0.99.") from None
 
 
-def read(source: str, seed: int, query: str, span: float) -> Trace:
+def read(source: str, seed: int, query: str, span: float, token: str = "") -> Trace:
     """A load by its name."""
     if source.startswith(PREFIX):
         return synthetic(source.removeprefix(PREFIX), seed)
     if source.startswith(PROMETHEUS):
         from opsconsole.simulate.prometheus_history import read_prometheus
 
-        return read_prometheus(source.removeprefix(PROMETHEUS), query, span)
+        return read_prometheus(source.removeprefix(PROMETHEUS), query, span, token=token)
     if "://" in source:
         raise UsageError(f"{source}: for a Prometheus server write {PROMETHEUS}{source} and give --query.")
     return read_trace(source, seed)

@@ -181,6 +181,21 @@ def test_what_cannot_be_compared_or_proved_is_a_sentence(words: tuple[str, ...],
         run(*words)
 
 
+def test_the_token_that_is_typed_wins_over_the_environments(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[str] = []
+
+    def asked(url: str, query: str, span: float, *, token: str) -> None:
+        sent.append(token)
+        raise UsageError("no server")
+
+    monkeypatch.setattr("opsconsole.simulate.prometheus_history.read_prometheus", asked)
+    monkeypatch.setenv("OPSCONSOLE_PROMETHEUS_TOKEN", "kept")
+    for words in ((), ("--token", "typed")):
+        with pytest.raises(UsageError, match="no server"):
+            run("backtest", "prometheus:http://prom:9090", "--query", "q", "--policy", "static", *words)
+    assert sent == ["kept", "typed"]
+
+
 def test_an_address_without_its_kind_is_explained() -> None:
     with pytest.raises(UsageError, match="write prometheus:http://prom:9090 and give --query"):
         run("backtest", "http://prom:9090", "--policy", "static")
