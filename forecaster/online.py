@@ -30,6 +30,7 @@ Floats = NDArray[np.float64]
 
 BASE_STEP_S = 60.0
 OUTAGE_HOLD_MIN = 30.0
+ZEROS_RARE, RUNS_RARE = 0.05, 0.02  # shares of the steps: zeros, and beginnings of a run of them (about one an hour)
 DEMOTE_HOURS = 24.0
 HISTORY_DAYS = 15
 PERIOD_EVERY_MIN = 360.0
@@ -71,7 +72,7 @@ class OnlineForecaster:
         self._ring: list[_Said | None] = [None] * depth
         self._time = start
         self._n = 0
-        self._zero_share = 0.0
+        self._zeros = _Zeros(self._minutes)
         self._usual = 0.0  # a day's average rate
         self._highest = 0.0  # rate seen, halved in a week
         self._outage = 0
@@ -107,14 +108,17 @@ class OnlineForecaster:
         self._ring[self._n % len(self._ring)] = self._now
 
     def _is_outage(self, rate: float) -> bool:
+        """Whether a zero is not to be believed: one of a run that began when zeros were rare, and not for long."""
         is_zero = rate <= 0.0
-        keep = 0.5 ** (self._minutes / 720.0)
-        usual = self._zero_share < 0.05 and self._n * self._minutes >= 10
-        self._outage = self._outage + 1 if is_zero and usual else 0
-        holding = 0 < self._outage <= OUTAGE_HOLD_MIN / self._minutes
-        if not holding:
-            self._zero_share = keep * self._zero_share + (1 - keep) * is_zero
-        return holding
+        self._outage = self._outage + 1 if is_zero and (self._outage or self._zeros.are_rare) else 0
+        is_held = 0 < self._outage <= self._longest_hold
+        self._zeros.count(is_zero, is_held)
+        return is_held
+
+    @property
+    def _longest_hold(self) -> float:
+        """Steps for which an outage is held."""
+        return OUTAGE_HOLD_MIN / self._minutes
 
     def _learn(self, rate: float | None) -> None:
         if rate is None or self._n == 0:
@@ -236,7 +240,9 @@ class OnlineForecaster:
                 f"short history ({minutes:.0f} min of {COLD_MIN:.0f}): shipped growth ratios widen the upper quantiles"
             )
         if self._outage:
-            out.append(f"outage: {self._outage} steps of zero where zeros are rare; holding the forecast from before")
+            so_far = f"outage: {self._outage} steps of zero where zeros are rare"
+            holding = self._outage <= self._longest_hold
+            out.append(f"{so_far}; " + ("holding the forecast from before" if holding else "taken for the load by now"))
         if self._n and self._gaps / self._n > 0.05:
             out.append(f"{100 * self._gaps / self._n:.0f} % of the history is missing")
         return out
@@ -245,6 +251,34 @@ class OnlineForecaster:
     def period_min(self) -> float | None:
         """The period found in the history, in minutes of model time; `None` while there is none to be seen."""
         return find_period(np.array(self._history), self._minutes)
+
+
+class _Zeros:
+    """How usual zeros are: by their share, and by how often a run of them begins, for thin traffic is no outage.
+
+    Zeros that were held are not in the share, or the first outage would make the next one usual.
+    """
+
+    def __init__(self, minutes: float) -> None:
+        self._minutes = minutes
+        self._keep = 0.5 ** (minutes / 720.0)
+        self._share = self._begun = self._mass = 0.0
+        self._seen = 0
+        self._before = False
+
+    def count(self, is_zero: bool, is_held: bool) -> None:
+        self._seen += 1
+        gain = 1.0 - self._keep
+        if not is_held:
+            self._share = self._keep * self._share + gain * is_zero
+        self._begun = self._keep * self._begun + gain * (is_zero and not self._before)
+        self._mass = self._keep * self._mass + gain
+        self._before = is_zero
+
+    @property
+    def are_rare(self) -> bool:
+        known = self._seen * self._minutes >= 10
+        return known and self._share < ZEROS_RARE and self._begun < RUNS_RARE * self._mass
 
 
 class _Said:

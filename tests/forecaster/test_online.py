@@ -116,6 +116,21 @@ def test_a_true_fall_to_zero_is_believed_after_half_an_hour() -> None:
     assert forecaster.forecast().quantile(300.0, 0.5) < 1.0
 
 
+def test_what_an_outage_has_become_is_told() -> None:
+    forecaster, _ = run([20.0] * 600 + [0.0] * 45)
+    assert any(w.endswith("taken for the load by now") for w in forecaster.forecast().warnings)
+
+
+def test_the_zeros_of_thin_traffic_are_its_load_and_no_outage() -> None:
+    counts = np.random.default_rng(3).poisson(1.2, 1440) / 60.0  # a third of the minutes are empty
+    forecaster, said = run(counts.tolist())
+    assert not any("outage" in w for w in forecaster.forecast().warnings)
+    pairs = list(zip(said, counts[1:], strict=False))[720:]
+    for level in (0.5, 0.75, 0.9):
+        covered = np.mean([truth <= forecast.quantile(60.0, level) for forecast, truth in pairs])
+        assert covered == pytest.approx(level, abs=0.06), "values repeat, so a step of the distribution may be in between"
+
+
 def test_a_daily_period_is_found_not_assumed() -> None:
     minute = np.arange(4 * 1440)
     noise = np.random.default_rng(0).normal(0, 1, minute.size)
