@@ -1,7 +1,8 @@
 """How many simulated requests a second one core gets through, by load and fleet; fast-forward beside single steps.
 
 Prints one table and asserts nothing; numbers are of this machine and of this run. CPU time is what is compared: wall
-time of a busy machine is shown beside it. The Mooncake rows need the trace (its path, or OPSCONSOLE_SHARED).
+time of a busy machine is shown beside it. The Mooncake rows need the trace (its path, or OPSCONSOLE_SHARED). Then the
+fluid fidelity: seconds that each law takes for so many days in bins of 10 s.
 
     make bench-simulate BENCH_ARGS="--count 20000 --mooncake ../shared/traces/mooncake_conversation.requests.csv.gz"
 """
@@ -16,11 +17,15 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from forecaster.planners import PLANNERS
 from opsconsole.simulate.alone import serve
+from opsconsole.simulate.backtest import WARM_SHARE, run, stage
 from opsconsole.simulate.replica import Replica
 from opsconsole.simulate.run import Arrival, FleetSettings, PolicyHandle, simulate
 from opsconsole.simulate.settings import DEFAULT_REPLICA
+from opsconsole.simulate.synthetic import synthetic
 from opsconsole.simulate.validate import poisson
+from policies.registry import names
 
 SHARED = Path(os.environ.get("OPSCONSOLE_SHARED", Path(__file__).parents[3] / "shared"))
 MOONCAKE = SHARED / "traces" / "mooncake_conversation.requests.csv.gz"
@@ -75,11 +80,35 @@ def show(name: str, count: int, run: Callable[[], str]) -> None:
     print(f"{name:44} {count / cpu:10,.0f} {count / wall:10,.0f}   {said}", flush=True)
 
 
+def fluid(days: float) -> None:
+    """Every law once, as published, on a synthetic trace of which the last `days` are simulated."""
+    begun = time.process_time()
+    found = stage(synthetic("diurnal", 1, days / (1 - WARM_SHARE)), needs=tuple(PLANNERS))
+    print(f"\nfluid, {days:g} days of 10 s bins, starts of 300 s; CPU seconds")
+    print(f"{'forecasts, once for all laws':44} {time.process_time() - begun:10.1f}", flush=True)
+    total = 0.0
+    for law in names():
+        begun = time.process_time()
+        out = run(found, law, 300.0)
+        took = time.process_time() - begun
+        total += took
+        print(f"{law:44} {took:10.1f}   attainment {out.attainment:.3f}, {out.mean_replicas:.1f} replicas", flush=True)
+    print(f"{'all laws':44} {total:10.1f}", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=20_000, help="requests a row at 1,000 in, 100 out")
     parser.add_argument("--mooncake", type=Path, default=MOONCAKE)
+    parser.add_argument("--fluid-days", type=float, default=14.0, help="0 leaves the fluid out")
     options = parser.parse_args()
+    requests(options)
+    if options.fluid_days > 0:
+        fluid(options.fluid_days)
+
+
+def requests(options: argparse.Namespace) -> None:
+    """The request level's rows."""
     print(f"{'load':44} {'req/s CPU':>10} {'req/s wall':>10}")
     count = options.count
     for rate in (0.5, RATE):
