@@ -34,7 +34,19 @@ def to_fields(summary: Summary) -> dict[str, Any]:
         "tpot_undefined": summary.tpot_undefined,
         "tokens_per_chunk": summary.tokens_per_chunk,
         "cached_share": summary.cached_share,
+        "capacity": capacity(summary),
     }
+
+
+def capacity(summary: Summary) -> dict[str, float] | None:
+    """What the server surely serves inside the bounds, as `[pool.NAME.capacity]` names it; None where it missed them.
+
+    A lower bound: a run that was met does not tell how much more would have been.
+    """
+    if not summary.passes or summary.request_rate is None:
+        return None
+    rates = {"requests": summary.request_rate, "output_tokens": summary.output_rate}
+    return {name: float(f"{rate:.4g}") for name, rate in rates.items() if rate}
 
 
 def _spread_fields(spread: Spread) -> Mapping[str, float | int | None]:
@@ -75,6 +87,10 @@ def to_lines(summary: Summary) -> list[str]:
         lines.append(
             f"note       {summary.tpot_undefined} answers have no TPOT (fewer than two tokens, or not counted)"
         )
+    found = capacity(summary)
+    if found:
+        told = ", ".join(f"{name} = {rate:g}" for name, rate in found.items())
+        lines.append(f"capacity   at least {told}: if this was one replica, write it under [pool.NAME.capacity]")
     return lines
 
 

@@ -110,6 +110,14 @@ def test_failures_stay_in_the_denominator_and_out_of_the_latencies() -> None:
     assert summary.ttft.n == 1 and summary.ttft.maximum == 0.1
 
 
+def test_a_run_that_was_met_says_what_a_replica_can_be_counted_on_for() -> None:
+    met = summarise([record() for _ in range(30)], BOUNDS, 12.0)
+    assert to_fields(met)["capacity"] == {"requests": 2.5, "output_tokens": 10.0}
+    assert "capacity   at least requests = 2.5, output_tokens = 10:" in "\n".join(to_lines(met))
+    missed = summarise([record(), record(ending=Ending.CUT)], BOUNDS, 2.0)
+    assert to_fields(missed)["capacity"] is None and "capacity" not in "\n".join(to_lines(missed))
+
+
 def test_the_report_tells_n_and_calls_a_maximum_a_maximum() -> None:
     records = [record(tpot=None, output_tokens=1), record(sent=0.5), record(ending=Ending.REFUSED)]
     lines = "\n".join(to_lines(summarise(records, BOUNDS, 2.0)))
