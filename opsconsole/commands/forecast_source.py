@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import csv
 import math
-import zlib
 from collections.abc import Iterator, Sequence
 from enum import Enum
 from pathlib import Path
@@ -20,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opsconsole.errors import UsageError
-from opsconsole.simulate.importers import bounded, check_row, client_columns, on_grid, opened
+from opsconsole.simulate.importers import UNREADABLE, bounded, check_row, client_columns, on_grid, opened
 
 if TYPE_CHECKING:
     from forecaster.series import Series
@@ -153,7 +152,7 @@ def _columns(path: Path, column: str, until: float | None) -> Rows:
                     break
                 times.append(time)
                 values.append(value)
-    except (OSError, EOFError, zlib.error, UnicodeDecodeError, csv.Error) as error:
+    except UNREADABLE as error:
         raise UsageError(f"{path} cannot be read as CSV: {error}.") from error
     return Rows(np.array(times), np.array(values), shape, cut, first)
 

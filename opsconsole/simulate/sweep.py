@@ -20,7 +20,7 @@ from opsconsole.simulate.pareto import Point
 from opsconsole.simulate.settings import SloBounds
 
 STEP = 3  # values further, where only one side of the target is known
-HINDSIGHT = ("oracle", "bound")  # they know the future and have no knob
+HINDSIGHT = frozenset({"oracle", "bound"})  # they know the future and have no knob
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,9 @@ from typing import Any
 
 from opsconsole.simulate.pareto import cost_at
 from opsconsole.simulate.report import Table
+from opsconsole.simulate.sweep import HINDSIGHT
 
 OURS, REACTIVE = "predictive", "reactive"
-HINDSIGHT = frozenset({"oracle", "bound"})
 NOT_RUN = "not run yet"
 
 
@@ -174,11 +174,12 @@ def missed(verdicts: Sequence[Verdict]) -> tuple[str, ...]:
         if v.ours is None:
             found.append(f"{where}: our law reached {100 * v.target:g} % at no value of its knob")
             continue
-        found += [f"{where}: {words}" for words in _broken(v, v.promise)]
+        found += [f"{where}: {words}" for words in _broken(v)]
     return tuple(found)
 
 
-def _broken(v: Verdict, promise: Promise) -> Iterator[str]:
+def _broken(v: Verdict) -> Iterator[str]:
+    promise = v.promise
     for gain, least, law, how in (
         (v.gain_published, promise.least_published, v.published_law, "as published"),
         (v.gain_swept, promise.least_swept, v.swept_law, "swept"),

@@ -54,28 +54,18 @@ def test_reading_a_forecast(lead: float, level: float, expected: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("first", "last", "expected"),
+    ("step", "first", "last", "expected"),
     [
-        pytest.param(0.0, 180.0, 30.0, id="a peak inside"),
-        pytest.param(0.0, 90.0, 20.0, id="the end of the span"),
-        pytest.param(150.0, 170.0, 20.0, id="the start of the span"),
+        pytest.param(0.0, 0.0, 180.0, 30.0, id="a peak inside"),
+        pytest.param(0.0, 0.0, 90.0, 20.0, id="the end of the span"),
+        pytest.param(0.0, 150.0, 170.0, 20.0, id="the start of the span"),
+        pytest.param(60.0, 60.0, 75.0, 30.0, id="an instant's own step ends later"),
+        pytest.param(60.0, 0.0, 30.0, 20.0, id="within a step what follows counts as far as the span reaches into it"),
+        pytest.param(60.0, 180.0, 240.0, 10.0, id="what is over does not count"),
     ],
 )
-def test_the_highest_over_a_span(first: float, last: float, expected: float) -> None:
-    found = path(steps(10.0, 30.0, 10.0), 0.5)
-    assert found is not None and found.highest(first, last) == pytest.approx(expected)
-
-
-@pytest.mark.parametrize(
-    ("first", "last", "expected"),
-    [
-        pytest.param(60.0, 75.0, 30.0, id="the instant's own step ends later"),
-        pytest.param(0.0, 30.0, 20.0, id="within a step what follows counts as far as the span reaches into it"),
-        pytest.param(180.0, 240.0, 10.0, id="what is over does not count"),
-    ],
-)
-def test_a_mean_over_a_step_speaks_for_the_instants_before_its_lead(first: float, last: float, expected: float) -> None:
-    found = path(replace(steps(10.0, 30.0, 10.0), step_s=60.0), 0.5)
+def test_the_highest_over_a_span(step: float, first: float, last: float, expected: float) -> None:
+    found = path(replace(steps(10.0, 30.0, 10.0), step_s=step), 0.5)
     assert found is not None and found.highest(first, last) == pytest.approx(expected)
 
 
